@@ -1,0 +1,68 @@
+package control
+
+import (
+	"time"
+
+	"lane/pkg/lane"
+)
+
+// StatusSchema names the JSON form of Status.
+const StatusSchema = "lane.status/v1"
+
+// Status is a session at one moment.
+type Status struct {
+	Schema   string         `json:"schema"`
+	Lane     lane.Name      `json:"lane"`
+	Owner    string         `json:"owner"`
+	Host     string         `json:"host"`
+	PID      int            `json:"pid"`
+	Started  time.Time      `json:"started"`
+	Proxy    string         `json:"proxy"`           // URL of the coloring proxy
+	Log      string         `json:"log,omitempty"`   // path of a detached session's log
+	Child    string         `json:"child,omitempty"` // the command that the session runs
+	State    string         `json:"state"`           // starting | up | draining
+	Registry RegistryStatus `json:"registry"`
+	Services []Service      `json:"services"`
+	Counts   Counts         `json:"counts"`
+	Warnings []string       `json:"warnings,omitempty"`
+}
+
+// RegistryStatus is what the session knows of its registry.
+type RegistryStatus struct {
+	Address string    `json:"address"`
+	State   string    `json:"state"`           // fresh | stale | unreachable
+	Since   time.Time `json:"since,omitzero"`  // last time that it named a leader
+	Error   string    `json:"error,omitempty"` // the last failure, in words
+}
+
+// States of a service in a session.
+const (
+	StateStarting    = "starting"
+	StateUp          = "up"
+	StateLocalClosed = "local port closed"
+	StateUnconfirmed = "not confirmed" // the registry does not show it, or cannot be asked
+	StateDraining    = "draining"
+	StateClaimLost   = "claim lost"
+)
+
+// Service is one service of a session.
+type Service struct {
+	Name       string `json:"name"`
+	Registered string `json:"registered"` // the name in the registry
+	ID         string `json:"id"`
+	Mode       string `json:"mode"` // shared | isolated
+	Guard      string `json:"guard"`
+	Local      string `json:"local"` // the local process, host:port
+	State      string `json:"state"`
+	Note       string `json:"note,omitempty"`
+}
+
+// Counts are the session's totals since its start.
+type Counts struct {
+	Exchanges uint64            `json:"exchanges"`
+	Matched   uint64            `json:"matched"`
+	Fallbacks map[string]uint64 `json:"fallbacks"` // by reason
+	Errors    map[string]uint64 `json:"errors"`    // by code
+	Guard     map[string]uint64 `json:"guard"`     // passed, bounced, rejected, probe
+	External  uint64            `json:"external"`
+}

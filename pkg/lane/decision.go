@@ -1,0 +1,101 @@
+package lane
+
+import "time"
+
+// Kind is the outcome of a decision.
+type Kind string
+
+// The kinds.
+const (
+	KindBaseline   Kind = "BASELINE"
+	KindLaneMatch  Kind = "LANE_MATCH"
+	KindFallback   Kind = "FALLBACK_BASELINE"
+	KindDegraded   Kind = "DEGRADED_BASELINE"
+	KindKillSwitch Kind = "KILL_SWITCH_BASELINE"
+	KindStatic     Kind = "BASELINE_STATIC"
+	KindExternal   Kind = "PASSTHROUGH_EXTERNAL"
+	KindError      Kind = "ERROR"
+)
+
+// Code names an error of the router; empty is no error.
+type Code string
+
+// The codes; see docs/routing.md, Errors.
+const (
+	CodeTagInvalid          Code = "E_LANE_TAG_INVALID"
+	CodeLaneNoMatch         Code = "E_LANE_NO_MATCH"
+	CodeLaneUnhealthy       Code = "E_LANE_UNHEALTHY"
+	CodeNoBaseline          Code = "E_NO_BASELINE"
+	CodeBaselineUnhealthy   Code = "E_BASELINE_UNHEALTHY"
+	CodeNoInstances         Code = "E_NO_INSTANCES"
+	CodeHardConstraint      Code = "E_HARD_CONSTRAINT"
+	CodeRegistryUnavailable Code = "E_REGISTRY_UNAVAILABLE"
+	CodeRegistryStale       Code = "E_REGISTRY_STALE"
+	CodeZoneCap             Code = "E_ZONE_CAP"
+	CodeLoopDetected        Code = "E_LOOP_DETECTED"
+	CodeUpstreamConnect     Code = "E_UPSTREAM_CONNECT"
+)
+
+// Reason says why a decision is what it is: one lower-case word, as in
+// "lane_absent".
+type Reason string
+
+// Caller is who asks.
+type Caller struct {
+	Env, Tenant, Zone string
+	InstanceID        string // the caller's own instance: avoided when others remain
+	Self              string // this proxy's own listener, host:port: never chosen
+}
+
+// Request is everything about one request that a decision depends on.
+type Request struct {
+	Service  string
+	External bool // the host is no service: nothing is looked up
+	Tag      Tag  // what the carrier holds
+	// TraceLane is the tag that the trace map knows for the request's trace.
+	TraceLane Name
+	Hops      int
+	TraceID   string
+	StickyKey string
+	Version   string // asked for; soft
+	Caller    Caller
+	Now       time.Time
+
+	// Excluded are IDs of instances that have just refused a connection.
+	Excluded []string
+
+	// Cross and Total are the caller's sliding window for the cross-zone cap.
+	Cross, Total int
+}
+
+// Candidate is a chosen instance and its share of the requests.
+type Candidate struct {
+	Instance *Instance
+	Weight   float64 // share, the sum over a decision is 1
+}
+
+// Decision is the set of instances that may serve a request, and why. Make it
+// reusable: DecideInto keeps Chosen's and Warnings' memory.
+type Decision struct {
+	Kind    Kind
+	Reason  Reason
+	Code    Code
+	Service string
+	// Lane is the lane that the request belongs to, empty for the baseline.
+	Lane Name
+	// PassOn is the tag that goes on with the request: Lane, except that a kill
+	// switch leaves the original on it.
+	PassOn   Tag
+	Chosen   []Candidate // sorted by ID
+	Metrics  []Metric
+	Warnings []string
+	// RegistryAge is how old the registry's answer was, 0 when fresh.
+	RegistryAge time.Duration
+}
+
+// Metric is one count that a decision asks for: a name and at most one label.
+type Metric struct {
+	Name  string
+	Label string // "" without a label, else e.g. "reason"
+	Value string
+}

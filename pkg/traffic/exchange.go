@@ -1,0 +1,75 @@
+package traffic
+
+import (
+	"net/http"
+	"time"
+
+	"lane/pkg/lane"
+)
+
+// Front says which front of the engine an exchange came in by.
+type Front string
+
+// The fronts.
+const (
+	FrontForward Front = "forward" // a call of the developer's, outgoing
+	FrontGuard   Front = "guard"   // a request to the local process, incoming
+	FrontGateway Front = "gateway"
+	FrontSidecar Front = "sidecar"
+)
+
+// Guard outcomes, in Exchange.Guard.
+const (
+	GuardPassed   = "passed"   // the tag was the lane's: the local process served it
+	GuardBounced  = "bounced"  // sent on to the baseline
+	GuardRejected = "rejected" // answered 421
+	GuardProbe    = "probe"    // a health probe, answered by the guard
+)
+
+// Exchange is one request and its response, as recorded. It is a value: once
+// put into a Log nothing of it changes.
+type Exchange struct {
+	Seq   uint64 // given by Log.Put, from 1, without gaps
+	Start time.Time
+	Took  time.Duration // until the response's last byte
+	First time.Duration // until the response's head
+
+	Front  Front
+	From   string // the caller's address, host:port
+	Method string
+	URL    string // as asked, e.g. http://order-service/api/orders/42
+	Proto  string // HTTP/1.1, CONNECT, ws
+
+	Service string // empty for an external host
+	Tag     string // the tag as received, raw
+	Lane    lane.Name
+	Kind    lane.Kind
+	Reason  lane.Reason
+	Code    lane.Code // an error of lane's own
+	Guard   string    // passed, bounced, rejected or probe; empty elsewhere
+	Note    string    // e.g. "not colored (TLS)"
+
+	Instance string // ID of the instance that served it
+	Addr     string // its address
+	Tries    int    // instances that were dialled
+
+	Status  int   // 0: none was received
+	ReqSize int64 // body bytes
+	ResSize int64
+	// Err is a transport error in words, apart from any status.
+	Err string
+
+	TraceID   string
+	ReqHeader http.Header // may be nil
+	ResHeader http.Header // may be nil
+	Warnings  []string
+}
+
+// Fallback says whether a tagged request was served by the baseline.
+func (e *Exchange) Fallback() bool {
+	return e.Kind == lane.KindFallback || e.Kind == lane.KindDegraded
+}
+
+// Failed says whether the exchange had no good end: an error of lane's own, a
+// transport error, or a server error of the application.
+func (e *Exchange) Failed() bool { return e.Code != "" || e.Err != "" || e.Status >= 500 }
