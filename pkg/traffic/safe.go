@@ -1,0 +1,233 @@
+package traffic
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Masked stands in place of a secret.
+const Masked = "***"
+
+// Printable makes a string from the wire fit for a terminal: control
+// characters (C0, DEL, C1), direction and zero-width formatting, line
+// separators and bytes that are no UTF-8 are written as escapes, \x1b. A
+// terminal acts on those bytes; a reader must see them.
+func Printable(s string) string {
+	ok := true
+	for _, r := range s {
+		if !printable(r) || r == utf8.RuneError {
+			ok = false
+			break
+		}
+	}
+	if ok {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n <= 1:
+			b.WriteString(`\x` + hex2(s[i]))
+		case printable(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			b.WriteString(`\x` + hex2(byte(r)))
+		default:
+			b.WriteString(`\u{` + strconv.FormatInt(int64(r), 16) + "}")
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// printable is false for what moves the cursor, hides or reorders text.
+func printable(r rune) bool {
+	if r < 0x80 {
+		return r >= 0x20 && r != 0x7f
+	}
+	return unicode.IsPrint(r)
+}
+
+func hex2(c byte) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[c>>4], digits[c&15]})
+}
+
+// secretHeaders hold credentials whatever their value looks like.
+var secretHeaders = map[string]bool{
+	"authorization": true, "proxy-authorization": true, "cookie": true, "set-cookie": true,
+	"x-csrftoken": true, "x-xsrf-token": true, "www-authenticate": false,
+}
+
+// secretWords, as a part of a header's or query parameter's name, make its
+// value a secret. Parts are what stands between -, _ and . in the name.
+var secretWords = map[string]bool{
+	"token": true, "tokens": true, "password": true, "passwd": true, "pwd": true, "pass": true,
+	"secret": true, "secrets": true, "sig": true, "signature": true, "key": true, "apikey": true,
+	"credential": true, "credentials": true, "auth": true, "authorization": true, "session": true,
+	"sessionid": true, "sid": true, "jwt": true, "cookie": true,
+	"accesstoken": true, "refreshtoken": true, "idtoken": true, "authtoken": true,
+	"clientsecret": true, "accesskey": true, "secretkey": true, "privatekey": true,
+}
+
+// notSecret are headers whose name has such a part and whose value is public.
+var notSecret = map[string]bool{
+	"sec-websocket-key": true, "idempotency-key": true, "surrogate-key": true,
+	"public-key-pins": true, "x-lane-tag": true,
+}
+
+// SecretHeader reports whether a header's values are to be masked.
+func SecretHeader(name string) bool {
+	n := strings.ToLower(name)
+	return secretHeaders[n] || !notSecret[n] && secretName(n)
+}
+
+// secretName reports whether a part of the name is one of the secret words;
+// clientSecret and client_secret are the same name.
+func secretName(name string) bool {
+	name = strings.ToLower(name)
+	if secretWords[strings.NewReplacer("-", "", "_", "", ".", "").Replace(name)] {
+		return true
+	}
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool {
+		return r == '-' || r == '_' || r == '.' || r == '[' || r == ']'
+	}) {
+		if secretWords[part] {
+			return true
+		}
+	}
+	return false
+}
+
+// MaskHeader returns a copy of h with secret values masked; the scheme of an
+// Authorization value (Bearer, Basic) and the names of cookies stay.
+func MaskHeader(h http.Header) http.Header {
+	if h == nil {
+		return nil
+	}
+	out := make(http.Header, len(h))
+	for k, values := range h {
+		masked := make([]string, len(values))
+		for i, v := range values {
+			masked[i] = MaskHeaderValue(k, v)
+		}
+		out[k] = masked
+	}
+	return out
+}
+
+// MaskHeaderValue masks one value of a header if the name or the value asks for
+// it. URLs in a value (Location, Referer) keep their form, not their secrets.
+func MaskHeaderValue(name, value string) string {
+	n := strings.ToLower(name)
+	if !SecretHeader(n) {
+		switch n {
+		case "location", "content-location", "referer", "origin", "x-original-url", "x-forwarded-uri", "refresh", "link":
+			return MaskURL(value)
+		}
+		return value
+	}
+	switch n {
+	case "authorization", "proxy-authorization":
+		if scheme, rest, ok := strings.Cut(value, " "); ok && rest != "" && len(scheme) <= 12 {
+			return scheme + " " + Masked
+		}
+	case "cookie":
+		parts := strings.Split(value, ";")
+		for i, p := range parts {
+			if name, _, ok := strings.Cut(p, "="); ok {
+				parts[i] = name + "=" + Masked
+			} else {
+				parts[i] = Masked
+			}
+		}
+		return strings.Join(parts, ";")
+	case "set-cookie":
+		first, attrs, more := strings.Cut(value, ";")
+		if name, _, ok := strings.Cut(first, "="); ok {
+			first = name + "=" + Masked
+		} else {
+			first = Masked
+		}
+		if more {
+			first += ";" + attrs
+		}
+		return first
+	}
+	return Masked
+}
+
+// MaskURL masks the password of a URL and the values of query parameters whose
+// name says that they are secret. All else, order and spelling too, stays. It
+// works on what cannot be parsed as well.
+func MaskURL(raw string) string {
+	raw = maskUserinfo(raw)
+	path, rest, ok := strings.Cut(raw, "?")
+	frag := ""
+	if !ok {
+		// OAuth's implicit answers carry tokens behind #.
+		if path, frag, ok = strings.Cut(raw, "#"); ok {
+			return path + "#" + maskQuery(frag)
+		}
+		return raw
+	}
+	query := rest
+	if q, f, cut := strings.Cut(rest, "#"); cut {
+		query, frag = q, "#"+maskQuery(f)
+	}
+	return path + "?" + maskQuery(query) + frag
+}
+
+// maskQuery masks secret values of a=b&c=d, separated by & or ;.
+func maskQuery(q string) string {
+	var b strings.Builder
+	b.Grow(len(q))
+	for len(q) > 0 {
+		end := strings.IndexAny(q, "&;")
+		pair, sep := q, ""
+		if end >= 0 {
+			pair, sep = q[:end], q[end:end+1]
+		}
+		name, value, ok := strings.Cut(pair, "=")
+		plain, err := url.QueryUnescape(name)
+		if err != nil {
+			plain = name
+		}
+		if ok && value != "" && secretName(plain) {
+			pair = name + "=" + Masked
+		}
+		b.WriteString(pair + sep)
+		if end < 0 {
+			break
+		}
+		q = q[end+1:]
+	}
+	return b.String()
+}
+
+// maskUserinfo masks the password in scheme://user:password@host.
+func maskUserinfo(raw string) string {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return raw
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	at := strings.LastIndexByte(rest[:end], '@')
+	if at < 0 {
+		return raw
+	}
+	user, _, has := strings.Cut(rest[:at], ":")
+	if has {
+		user += ":" + Masked
+	}
+	return scheme + "://" + user + rest[at:]
+}
