@@ -1,0 +1,174 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+)
+
+// Client talks to one session.
+type Client struct {
+	sock string
+	http *http.Client
+}
+
+// ErrGone says that the session has ended.
+var ErrGone = errors.New("the session has ended")
+
+// Dial makes a client of the session with the process id pid; it connects at
+// its first call.
+func Dial(dir string, pid int) *Client {
+	return dial(filepath.Join(dir, strconv.Itoa(pid)+".sock"))
+}
+
+func dial(sock string) *Client {
+	var d net.Dialer
+	return &Client{sock: sock, http: &http.Client{Transport: &http.Transport{
+		Proxy:             nil, // never through an inherited proxy
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", sock)
+		},
+	}}}
+}
+
+// Found is a running session and its client.
+type Found struct {
+	Status Status
+	Client *Client
+}
+
+// Sessions finds this user's running sessions in dir, by lane and then by age.
+// It removes the sockets of processes that have died.
+func Sessions(ctx context.Context, dir string) ([]Found, error) {
+	socks, err := filepath.Glob(filepath.Join(dir, "*.sock"))
+	if err != nil {
+		return nil, err
+	}
+	var out []Found
+	for _, sock := range socks {
+		c := dial(sock)
+		one, cancel := context.WithTimeout(ctx, 2*time.Second)
+		st, err := c.Status(one)
+		cancel()
+		switch {
+		case err == nil:
+			out = append(out, Found{Status: st, Client: c})
+		case errors.Is(err, syscall.ECONNREFUSED):
+			if err := os.Remove(sock); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("remove the socket of a dead session: %w", err)
+			}
+		case errors.Is(err, ErrGone):
+		default:
+			return nil, fmt.Errorf("session at %s: %w", sock, err)
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i].Status, out[j].Status
+		if a.Lane != b.Lane {
+			return a.Lane < b.Lane
+		}
+		return a.Started.Before(b.Started)
+	})
+	return out, nil
+}
+
+// Holding finds the running session that holds a service in a lane.
+func Holding(found []Found, l lane.Name, service string) (Found, bool) {
+	for _, f := range found {
+		for _, s := range f.Status.Services {
+			if f.Status.Lane == l && s.Name == service {
+				return f, true
+			}
+		}
+	}
+	return Found{}, false
+}
+
+func (c *Client) do(ctx context.Context, method, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://lane"+path, nil)
+	if err != nil {
+		return err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) {
+			return fmt.Errorf("%w (%s)", ErrGone, strings.TrimSuffix(filepath.Base(c.sock), ".sock"))
+		}
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		var f failure
+		if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&f); err != nil || f.Error == "" {
+			return fmt.Errorf("session answered %s", res.Status)
+		}
+		return errors.New(f.Error)
+	}
+	return json.NewDecoder(res.Body).Decode(into)
+}
+
+// Status asks for the session's status.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var st Status
+	err := c.do(ctx, http.MethodGet, "/v1/status", &st)
+	return st, err
+}
+
+// Stop ends the session and waits until it is gone, or ctx ends. A session that
+// is gone already is no error.
+func (c *Client) Stop(ctx context.Context, force bool) error {
+	var none struct{}
+	err := c.do(ctx, http.MethodPost, "/v1/stop?force="+strconv.FormatBool(force), &none)
+	if errors.Is(err, ErrGone) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil
+	}
+	return err
+}
+
+// Next returns the exchanges newer than after, waiting for the first one, and
+// how many of them are lost for good.
+func (c *Client) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
+	for {
+		rows, lost, err := c.page(ctx, after, 20*time.Second)
+		if err != nil || len(rows) > 0 {
+			return rows, lost, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, lost, err
+		}
+	}
+}
+
+// Since returns the exchanges newer than after that there are now.
+func (c *Client) Since(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
+	return c.page(ctx, after, 0)
+}
+
+func (c *Client) page(ctx context.Context, after uint64, wait time.Duration) ([]traffic.Exchange, uint64, error) {
+	var p page
+	err := c.do(ctx, http.MethodGet, fmt.Sprintf("/v1/exchanges?after=%d&limit=5000&wait=%s", after, wait), &p)
+	if err != nil {
+		return nil, 0, err
+	}
+	rows := make([]traffic.Exchange, len(p.Rows))
+	for i := range p.Rows {
+		rows[i] = p.Rows[i].Traffic()
+	}
+	return rows, p.Lost, nil
+}
