@@ -1,0 +1,77 @@
+package printer
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"lane/pkg/control"
+	"lane/pkg/iostreams"
+)
+
+// Status writes a session's status, one fact a line, its name first: the same
+// lines on a terminal, aligned, and off it, tab-separated.
+func Status(s *iostreams.IOStreams, st *control.Status) error {
+	t := NewTable(s).Whole()
+	t.Row(Text("lane"), As(Lane, string(st.Lane)))
+	t.Row(Text("state"), As(stateRole(st.State), st.State))
+	t.Row(Text("owner"), Text(st.Owner), Text(st.Host))
+	t.Row(Text("pid"), Text(strconv.Itoa(st.PID)))
+	started := st.Started.Format(time.RFC3339)
+	if s.IsStdoutTTY {
+		started = st.Started.Local().Format(time.DateTime)
+	}
+	t.Row(Text("started"), Text(started))
+	t.Row(Text("proxy"), Text(st.Proxy))
+	if st.Log != "" {
+		t.Row(Text("log"), Text(st.Log))
+	}
+	if st.Child != "" {
+		t.Row(Text("child"), Text(st.Child))
+	}
+	t.Row(Text("registry"), Text(st.Registry.Address), As(registryRole(st.Registry.State), st.Registry.State), As(Bad, st.Registry.Error))
+	for _, v := range st.Services {
+		t.Row(Text("service"), Text(v.Name), As(stateRole(v.State), v.State), Text(v.Mode), Text(v.Registered),
+			Text(v.Guard), Text(v.Local), As(Warn, v.Note))
+	}
+	c := st.Counts
+	t.Row(Text("exchanges"), Text(count(c.Exchanges)))
+	t.Row(Text("matched"), Text(count(c.Matched)))
+	t.Row(Text("external"), Text(count(c.External)))
+	byKey(t, "fallback", Warn, c.Fallbacks)
+	byKey(t, "error", Bad, c.Errors)
+	byKey(t, "guard", Plain, c.Guard)
+	for _, w := range st.Warnings {
+		t.Row(Text("warning"), As(Warn, w))
+	}
+	return t.Flush()
+}
+
+func count(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func byKey(t *Table, name string, r Role, m map[string]uint64) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		t.Row(Text(name), As(r, k), Text(count(m[k])))
+	}
+}
+
+func stateRole(state string) Role {
+	switch state {
+	case control.StateUp, "passing":
+		return Good
+	case control.StateClaimLost, "critical", stateNoInstance:
+		return Bad
+	}
+	return Warn
+}
+
+func registryRole(state string) Role {
+	switch state {
+	case "fresh":
+		return Good
+	case "unreachable":
+		return Bad
+	}
+	return Warn
+}
