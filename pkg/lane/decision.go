@@ -59,9 +59,15 @@ type Request struct {
 	StickyKey string
 	Version   string // asked for; soft
 	Caller    Caller
-	Now       time.Time
+	// ForceBaseline asks for the baseline whatever the tag names, as a guard
+	// does that turns a request away: the tag decides nothing, and goes on as
+	// it came.
+	ForceBaseline bool
+	// Now is the time of the decision, for warm-up and the registry's age.
+	Now time.Time
 
-	// Excluded are IDs of instances that have just refused a connection.
+	// Excluded are IDs of instances that have just refused a connection. They
+	// count as unhealthy: a set that they empty is an error, never another set.
 	Excluded []string
 
 	// Cross and Total are the caller's sliding window for the cross-zone cap.
@@ -74,8 +80,9 @@ type Candidate struct {
 	Weight   float64 // share, the sum over a decision is 1
 }
 
-// Decision is the set of instances that may serve a request, and why. Make it
-// reusable: DecideInto keeps Chosen's and Warnings' memory.
+// Decision is the set of instances that may serve a request, and why. Its slices
+// may be shared with other decisions: read them only. DecideInto reuses a
+// decision's own memory.
 type Decision struct {
 	Kind    Kind
 	Reason  Reason
@@ -91,6 +98,15 @@ type Decision struct {
 	Warnings []string
 	// RegistryAge is how old the registry's answer was, 0 when fresh.
 	RegistryAge time.Duration
+	// RuleRev is the revision of the rule that colored the request; the front
+	// that colored it sets it, empty if none did.
+	RuleRev string
+
+	// The decision's own memory; Chosen, Metrics and Warnings point into it
+	// unless the catalog has the same slice already.
+	chosen   []Candidate
+	metrics  []Metric
+	warnings []string
 }
 
 // Metric is one count that a decision asks for: a name and at most one label.

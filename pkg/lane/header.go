@@ -1,0 +1,53 @@
+package lane
+
+import "strings"
+
+// The headers. Those of a request are written in lower case, as their literal
+// map key: programs that forward headers case by case then find one spelling.
+const (
+	HeaderTag   = "x-lane-tag"
+	HeaderHops  = "x-lane-hops"
+	HeaderGuard = "x-lane-guard"
+
+	HeaderDecision = "X-Lane-Decision"
+	HeaderError    = "X-Lane-Error"
+	HeaderWarning  = "X-Lane-Warning"
+	HeaderRuleRev  = "X-Lane-Rule-Rev"
+)
+
+// Header is the value of X-Lane-Decision, as in
+//
+//	LANE_MATCH; lane=dev-alice; instance=g1
+//	FALLBACK_BASELINE; lane=dev-alice; reason=lane_absent; instance=b2
+//
+// instance is the one that served, nil if none did. What is empty is left out,
+// and so is a reason that the kind already says.
+func (d *Decision) Header(instance *Instance) string {
+	var b strings.Builder
+	b.WriteString(string(d.Kind))
+	add := func(key, value string) {
+		if value != "" {
+			b.WriteString("; " + key + "=" + token(value))
+		}
+	}
+	add("lane", string(d.Lane))
+	if d.Kind != KindLaneMatch && !(d.Kind == KindBaseline && d.Reason == ReasonUntagged) {
+		add("reason", string(d.Reason))
+	}
+	if instance != nil {
+		add("instance", instance.ID)
+	}
+	add("code", string(d.Code))
+	add("rev", d.RuleRev)
+	return b.String()
+}
+
+// token keeps a value from the registry from ending its field, or the header.
+func token(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' || r == ';' || r == ',' || r == '"' {
+			return '_'
+		}
+		return r
+	}, s)
+}
