@@ -62,7 +62,7 @@ func hex2(c byte) string {
 // secretHeaders hold credentials whatever their value looks like.
 var secretHeaders = map[string]bool{
 	"authorization": true, "proxy-authorization": true, "cookie": true, "set-cookie": true,
-	"x-csrftoken": true, "x-xsrf-token": true, "www-authenticate": false,
+	"x-csrftoken": true,
 }
 
 // secretWords, as a part of a header's or query parameter's name, make its

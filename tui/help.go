@@ -1,0 +1,60 @@
+package tui
+
+import (
+	"strings"
+
+	"lane/pkg/traffic"
+)
+
+// helpLines is the help, made from the keys, the route words and the filter
+// language themselves. Two columns where they fit.
+func helpLines(binds []binding, attached bool, t text, w int) []cell {
+	keys := []cell{{"KEYS", bold}}
+	for _, b := range binds {
+		h := b.Help()
+		if h.Desc == "" {
+			continue
+		}
+		means := h.Desc
+		if b.act == actQuit {
+			means = "quit, and stop exposing (asks)"
+			if attached {
+				means = "quit; the session goes on"
+			}
+		}
+		keys = append(keys, cell{fit(h.Key, 13) + means, plain})
+	}
+
+	words := []cell{{"MARKS  ! error  > fallback  x turned away", bold}, {}}
+	for _, r := range []string{traffic.RouteLane, traffic.RouteBase, traffic.RouteFallback, traffic.RouteKilled,
+		traffic.RouteGuard, traffic.RouteExternal, traffic.RouteError} {
+		words = append(words, cell{fit(r, 8) + routeMeans(r), routeClass(r)})
+	}
+	words = append(words, cell{}, cell{"FILTER  a b and  -a not  a|b or", bold})
+	for _, k := range traffic.FilterKeys() {
+		words = append(words, cell{fit(k.Key+":", 7) + k.Values, plain})
+	}
+
+	const left = 44
+	if w < left+36 {
+		return append(append(keys, cell{}), words...)
+	}
+	lines := make([]cell, 0, max(len(keys), len(words)))
+	for i := range max(len(keys), len(words)) {
+		var l, r cell
+		if i < len(keys) {
+			l = keys[i]
+		}
+		if i < len(words) {
+			r = words[i]
+		}
+		c := r.class
+		if l.class == bold && r.class == bold {
+			c = bold
+		} else if l.text != "" {
+			c = plain
+		}
+		lines = append(lines, cell{strings.TrimRight(fit(l.text, left)+r.text, " "), c})
+	}
+	return lines
+}

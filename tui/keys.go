@@ -1,0 +1,100 @@
+package tui
+
+import (
+	"github.com/charmbracelet/bubbles/key"
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// action is what a key does.
+type action uint8
+
+const (
+	actNone action = iota
+	actUp
+	actDown
+	actPageUp
+	actPageDown
+	actTop
+	actBottom
+	actOpen
+	actBack
+	actFilter
+	actNextProblem
+	actPrevProblem
+	actFollow
+	actPause
+	actHelp
+	actQuit
+	actInterrupt
+)
+
+// place is where a key works.
+type place uint8
+
+const (
+	inList place = 1 << iota
+	inDetail
+	inHelp
+	everywhere = inList | inDetail | inHelp
+)
+
+// binding is a key as data: the footer, the help screen and the documentation
+// are all made from it.
+type binding struct {
+	key.Binding
+	act   action
+	where place
+	// brief is the word in the footer; empty keeps the key out of it.
+	brief string
+}
+
+// bindings are all keys, in the order of the help.
+func bindings() []binding {
+	bind := func(act action, where place, brief, keys, means string, names ...string) binding {
+		return binding{act: act, where: where, brief: brief,
+			Binding: key.NewBinding(key.WithKeys(names...), key.WithHelp(keys, means))}
+	}
+	return []binding{
+		bind(actDown, everywhere, "", "j down", "next line", "j", "down"),
+		bind(actUp, everywhere, "", "k up", "previous line", "k", "up"),
+		bind(actPageDown, everywhere, "", "ctrl+f pgdn", "a screen down", "ctrl+f", "pgdown"),
+		bind(actPageUp, everywhere, "", "ctrl+b pgup", "a screen up", "ctrl+b", "pgup"),
+		bind(actTop, everywhere, "", "g home", "first line", "g", "home"),
+		bind(actBottom, everywhere, "", "G end", "newest line, and follow", "G", "end"),
+		bind(actOpen, inList, "detail", "enter", "the selected exchange in full", "enter"),
+		bind(actBack, inDetail|inHelp, "back", "esc", "back; in the list: end the filter", "esc", "enter"),
+		bind(actBack, inList, "", "esc", "", "esc"),
+		bind(actFilter, inList, "filter", "/", "filter the list", "/"),
+		bind(actNextProblem, inList|inDetail, "next error", "n", "next error or fallback", "n"),
+		bind(actPrevProblem, inList|inDetail, "", "N", "previous error or fallback", "N"),
+		bind(actFollow, inList, "follow", "f", "follow the newest, or stop it", "f"),
+		bind(actPause, inList|inDetail, "pause", "space", "freeze the list; traffic goes on", " "),
+		bind(actHelp, everywhere, "help", "?", "this help", "?"),
+		bind(actQuit, everywhere, "quit", "q", "quit", "q"),
+		bind(actInterrupt, everywhere, "", "ctrl+c", "end at once", "ctrl+c"),
+	}
+}
+
+// lookup finds what a key does in a place.
+func lookup(binds []binding, in place, msg tea.KeyMsg) action {
+	for _, b := range binds {
+		if b.where&in != 0 && key.Matches(msg, b.Binding) {
+			return b.act
+		}
+	}
+	return actNone
+}
+
+// Key is one key of the UI, for documentation.
+type Key struct{ Keys, Means string }
+
+// Keys returns the keys of the UI in the order of its help.
+func Keys() []Key {
+	var out []Key
+	for _, b := range bindings() {
+		if h := b.Help(); h.Desc != "" {
+			out = append(out, Key{h.Key, h.Desc})
+		}
+	}
+	return out
+}

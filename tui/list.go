@@ -1,0 +1,154 @@
+package tui
+
+import (
+	"sort"
+
+	"lane/pkg/traffic"
+)
+
+// ringSize is how many exchanges the list keeps.
+const ringSize = 5000
+
+// list is the pane of exchanges: a bounded ring, the positions in it that the
+// filter chooses, and a window on those.
+//
+//	add --> [ring] --filter--> shown [.....top [visible] .....cur.....]
+//	   \--> waiting, while paused
+type list struct {
+	ring   []traffic.Exchange // the row at position p is ring[p%len]
+	next   uint64             // position of the next row; the oldest is next-n
+	n      int                // rows in the ring
+	filter traffic.Filter
+	shown  []uint64 // positions that the filter chooses, oldest first
+
+	cur    int // selected, in shown
+	top    int // first visible, in shown
+	height int // visible rows
+	follow bool
+
+	paused  bool
+	waiting []traffic.Exchange // came while paused
+	arrived uint64             // rows that came while paused, those that are gone too
+}
+
+func newList() list {
+	return list{ring: make([]traffic.Exchange, ringSize), follow: true}
+}
+
+// add takes rows in; while paused they wait, so that what is on the screen stays.
+func (l list) add(rows []traffic.Exchange) list {
+	if l.paused {
+		l.arrived += uint64(len(rows))
+		l.waiting = append(l.waiting, rows...)
+		if over := len(l.waiting) - ringSize; over > 0 {
+			l.waiting = append([]traffic.Exchange(nil), l.waiting[over:]...)
+		}
+		return l
+	}
+	for i := range rows {
+		l.ring[l.next%uint64(len(l.ring))] = rows[i]
+		if l.filter.Match(&rows[i]) {
+			l.shown = append(l.shown, l.next)
+		}
+		l.next++
+		l.n = min(l.n+1, len(l.ring))
+	}
+	gone := 0
+	for oldest := l.next - uint64(l.n); gone < len(l.shown) && l.shown[gone] < oldest; gone++ {
+	}
+	l.shown = l.shown[gone:]
+	l.cur, l.top = l.cur-gone, l.top-gone
+	return l.settle()
+}
+
+// settle puts the cursor on a row and the window around the cursor.
+func (l list) settle() list {
+	last := len(l.shown) - 1
+	if l.follow {
+		l.cur = last
+	}
+	l.cur = max(min(l.cur, last), 0)
+	l.top = min(l.top, l.cur, max(last-l.height+1, 0))
+	l.top = max(l.top, l.cur-l.height+1, 0)
+	return l
+}
+
+func (l list) resize(height int) list {
+	l.height = max(height, 1)
+	return l.settle()
+}
+
+// at is the row at index i of shown.
+func (l *list) at(i int) *traffic.Exchange { return &l.ring[l.shown[i]%uint64(len(l.ring))] }
+
+// selected is the row under the cursor, nil if there is none.
+func (l *list) selected() *traffic.Exchange {
+	if len(l.shown) == 0 {
+		return nil
+	}
+	return l.at(l.cur)
+}
+
+// choose sets the filter; the cursor stays on its row, or on the next one that
+// is still there.
+func (l list) choose(f traffic.Filter) list {
+	var keep uint64
+	if len(l.shown) > 0 {
+		keep = l.shown[l.cur]
+	}
+	l.filter = f
+	l.shown = nil
+	for p := l.next - uint64(l.n); p < l.next; p++ {
+		if f.Match(&l.ring[p%uint64(len(l.ring))]) {
+			l.shown = append(l.shown, p)
+		}
+	}
+	l.cur = sort.Search(len(l.shown), func(i int) bool { return l.shown[i] >= keep })
+	return l.settle()
+}
+
+// move moves the cursor. Going up ends following; going down never starts it,
+// so that a row that is read does not run away.
+func (l list) move(by int) list {
+	if by < 0 {
+		l.follow = false
+	}
+	l.cur += by
+	return l.settle()
+}
+
+// newest goes to the end and follows; a paused list goes on.
+func (l list) newest() list {
+	l = l.resume()
+	l.follow = true
+	return l.settle()
+}
+
+// problem goes to the next (by = 1) or previous (-1) error or fallback, if there
+// is one.
+func (l list) problem(by int) list {
+	for i := l.cur + by; i >= 0 && i < len(l.shown); i += by {
+		if e := l.at(i); e.Failed() || e.Fallback() {
+			l.cur, l.follow = i, false
+			return l.settle()
+		}
+	}
+	return l
+}
+
+func (l list) pause() list {
+	l.paused, l.waiting, l.arrived = true, nil, 0
+	return l
+}
+
+func (l list) resume() list {
+	rows := l.waiting
+	l.paused, l.waiting, l.arrived = false, nil, 0
+	return l.add(rows)
+}
+
+// clear forgets all rows and keeps the settings.
+func (l list) clear() list {
+	l.next, l.n, l.shown, l.waiting, l.arrived, l.cur, l.top = 0, 0, nil, nil, 0, 0, 0
+	return l
+}

@@ -1,0 +1,334 @@
+package tui
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"lane/pkg/control"
+	"lane/pkg/traffic"
+)
+
+// screen is what fills the terminal.
+type screen uint8
+
+const (
+	screenList screen = iota
+	screenDetail
+	screenHelp
+)
+
+// place is whose keys work on the screen.
+func (s screen) place() place {
+	switch s {
+	case screenDetail:
+		return inDetail
+	case screenHelp:
+		return inHelp
+	}
+	return inList
+}
+
+// leave is how the user left.
+type leave uint8
+
+const (
+	leaveNot leave = iota
+	leaveQuit
+	leaveStop      // the owner stops exposing
+	leaveInterrupt // ctrl+c
+)
+
+// model is the root: it routes keys and messages to the panes.
+type model struct {
+	attached bool
+	fixed    look
+	binds    []binding
+
+	width, height int
+	now           time.Time
+
+	// The session.
+	status  control.Status
+	known   bool      // status is one that the session gave
+	gone    error     // the session does not answer
+	goneAt  time.Time // since when
+	rate    rate
+	lost    uint64 // rows that came too fast, in all
+	lostAt  time.Time
+	lostNow uint64 // those of the last time
+
+	// The panes.
+	screen screen
+	list   list
+	filter filterLine
+	detail detail
+	help   scroll
+
+	asking  bool // "stop exposing?"
+	leaving leave
+}
+
+// look is what does not change while the program runs.
+type look struct {
+	palette palette
+	text    text
+	loc     *time.Location
+}
+
+func newModel(o Options) model {
+	now := o.Now()
+	return model{
+		attached: o.Attached,
+		fixed:    look{palette: newPalette(o.Color), text: text{utf8: o.UTF8}, loc: now.Location()},
+		binds:    bindings(),
+		now:      now,
+		list:     newList(),
+	}
+}
+
+// Init asks for nothing: the feed brings all.
+func (m model) Init() tea.Cmd { return nil }
+
+// Update is bubbletea's way in.
+func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	m = m.update(msg)
+	if m.leaving != leaveNot {
+		return m, tea.Quit
+	}
+	return m, nil
+}
+
+func (m model) update(msg tea.Msg) model {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyMsg:
+		m = m.press(msg)
+	case batchMsg:
+		m = m.batch(msg)
+	case statusMsg:
+		m = m.session(msg)
+	case restartMsg:
+		m.list, m.rate, m.lost, m.lostNow = m.list.clear(), rate{}, 0, 0
+	}
+	// The room for the list depends on the size and on what stands above it.
+	m.list = m.list.resize(m.layout().rows)
+	return m
+}
+
+func (m model) batch(msg batchMsg) model {
+	m.now = msg.at
+	m.list = m.list.add(msg.rows)
+	m.rate = m.rate.add(msg.at, uint64(len(msg.rows))+msg.lost)
+	if msg.lost > 0 {
+		m.lost += msg.lost
+		m.lostNow, m.lostAt = msg.lost, msg.at
+	}
+	return m
+}
+
+func (m model) session(msg statusMsg) model {
+	m.now = msg.at
+	m.rate = m.rate.at(msg.at)
+	switch {
+	case msg.err == nil:
+		m.status, m.known, m.gone = msg.status, true, nil
+	case m.gone == nil:
+		m.gone, m.goneAt = msg.err, msg.at
+	default:
+		m.gone = msg.err
+	}
+	return m
+}
+
+// ended says that the session is over and will not come back.
+func (m *model) ended() bool { return errors.Is(m.gone, io.EOF) }
+
+func (m model) press(msg tea.KeyMsg) model {
+	if msg.Type == tea.KeyCtrlC {
+		m.leaving = leaveInterrupt
+		return m
+	}
+	switch {
+	case m.asking:
+		return m.answer(msg)
+	case m.filter.open:
+		var show traffic.Filter
+		var ok bool
+		if m.filter, show, ok = m.filter.press(msg); ok {
+			m.list = m.list.choose(show)
+		}
+		return m
+	}
+	act := lookup(m.binds, m.screen.place(), msg)
+	switch act {
+	case actQuit:
+		return m.quit()
+	case actHelp:
+		m.screen, m.help = screenHelp, scroll{}
+		return m
+	}
+	switch m.screen {
+	case screenDetail:
+		return m.pressDetail(act)
+	case screenHelp:
+		if act == actBack {
+			m.screen = screenList
+			return m
+		}
+		m.help = m.help.move(act, m.layout().page)
+		return m
+	}
+	return m.pressList(act)
+}
+
+func (m model) pressList(act action) model {
+	switch act {
+	case actUp:
+		m.list = m.list.move(-1)
+	case actDown:
+		m.list = m.list.move(+1)
+	case actPageUp:
+		m.list = m.list.move(-max(m.list.height-1, 1))
+	case actPageDown:
+		m.list = m.list.move(+max(m.list.height-1, 1))
+	case actTop:
+		m.list = m.list.move(-ringSize)
+	case actBottom:
+		m.list = m.list.newest()
+	case actNextProblem:
+		m.list = m.list.problem(+1)
+	case actPrevProblem:
+		m.list = m.list.problem(-1)
+	case actFollow:
+		if m.list.follow {
+			m.list.follow = false
+		} else {
+			m.list = m.list.newest()
+		}
+	case actPause:
+		m = m.togglePause()
+	case actFilter:
+		m.filter = m.filter.start(m.list.filter)
+	case actBack:
+		if !m.list.filter.Empty() {
+			m.list = m.list.choose(traffic.Filter{})
+		}
+	case actOpen:
+		if e := m.list.selected(); e != nil {
+			m.detail = detail{of: *e, follow: m.list.follow}
+			m.list.follow = false
+			m.screen = screenDetail
+		}
+	}
+	return m
+}
+
+func (m model) pressDetail(act action) model {
+	switch act {
+	case actBack:
+		m.screen = screenList
+		m.list.follow = m.detail.follow
+	case actNextProblem, actPrevProblem:
+		by := map[action]int{actNextProblem: +1, actPrevProblem: -1}[act]
+		was := m.list.cur
+		if m.list = m.list.problem(by); m.list.cur != was {
+			m.detail = detail{of: *m.list.selected()}
+		}
+	case actPause:
+		m = m.togglePause()
+	default:
+		m.detail.scroll = m.detail.scroll.move(act, m.layout().page)
+	}
+	return m
+}
+
+func (m model) togglePause() model {
+	if m.list.paused {
+		m.list = m.list.resume()
+	} else {
+		m.list = m.list.pause()
+	}
+	return m
+}
+
+// quit leaves at once unless that would end what the user exposes.
+func (m model) quit() model {
+	if m.attached || m.gone != nil {
+		m.leaving = leaveQuit
+		return m
+	}
+	m.asking = true
+	return m
+}
+
+func (m model) answer(msg tea.KeyMsg) model {
+	switch msg.String() {
+	case "y", "Y":
+		m.leaving = leaveStop
+	case "n", "N", "esc", "q":
+		m.asking = false
+	}
+	return m
+}
+
+// scroll is a position in a text that is longer than the screen. The text says
+// how far it goes when it is drawn.
+type scroll struct{ top int }
+
+func (s scroll) move(act action, page int) scroll {
+	switch act {
+	case actUp:
+		s.top--
+	case actDown:
+		s.top++
+	case actPageUp:
+		s.top -= page
+	case actPageDown:
+		s.top += page
+	case actTop:
+		s.top = 0
+	case actBottom:
+		s.top = scrollMost
+	}
+	s.top = max(min(s.top, scrollMost), 0)
+	return s
+}
+
+// scrollMost is further than any text goes.
+const scrollMost = 10_000
+
+// rate counts requests over a sliding window.
+type rate struct{ samples []sample }
+
+type sample struct {
+	at time.Time
+	n  uint64
+}
+
+func (r rate) add(at time.Time, n uint64) rate {
+	r = r.at(at)
+	r.samples = append(r.samples, sample{at, n})
+	return r
+}
+
+// at forgets what is older than the window.
+func (r rate) at(now time.Time) rate {
+	old := 0
+	for old < len(r.samples) && now.Sub(r.samples[old].at) >= rateWindow {
+		old++
+	}
+	r.samples = append([]sample(nil), r.samples[old:]...)
+	return r
+}
+
+func (r rate) perSecond() float64 {
+	var n uint64
+	for _, s := range r.samples {
+		n += s.n
+	}
+	return float64(n) / rateWindow.Seconds()
+}

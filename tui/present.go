@@ -1,0 +1,415 @@
+package tui
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+)
+
+// Everything here is a pure function from a value to text.
+
+// field is a column of the list.
+type field uint8
+
+const (
+	colTime field = iota
+	colService
+	colMethod
+	colPath
+	colStatus
+	colMillis
+	colRoute
+	colFrom
+)
+
+// column is a field with its width on this screen.
+type column struct {
+	field field
+	title string
+	width int
+}
+
+const (
+	markWidth = 2  // the mark and the cursor
+	pathLeast = 16 // below this, another column goes
+)
+
+// columns lays the list out for a width. As it shrinks, it loses FROM, TIME and
+// MS, in this order; then SVC becomes narrow.
+func columns(width int) []column {
+	timeW, svcW := 8, 10
+	if width >= 88 {
+		timeW, svcW = 12, 12
+	}
+	if width >= 120 {
+		svcW = 18
+	}
+	all := []column{
+		{colTime, "TIME", timeW}, {colService, "SVC", svcW}, {colMethod, "METH", 4}, {colPath, "PATH", 0},
+		{colStatus, " ST", 3}, {colMillis, "   MS", 5}, {colRoute, "ROUTE", 7}, {colFrom, "FROM", 10},
+	}
+	drop := func(f field) {
+		for i, c := range all {
+			if c.field == f {
+				all = append(all[:i:i], all[i+1:]...)
+				return
+			}
+		}
+	}
+	path := func() int {
+		left := width - markWidth
+		for _, c := range all {
+			left -= c.width + 1
+		}
+		return left + 1
+	}
+	for _, f := range []field{colFrom, colTime, colMillis} {
+		if path() < pathLeast {
+			drop(f)
+		}
+	}
+	for i := range all {
+		if all[i].field == colService && path() < pathLeast {
+			all[i].width = 6
+		}
+	}
+	for i := range all {
+		if all[i].field == colPath {
+			all[i].width = max(path(), 1)
+		}
+	}
+	return all
+}
+
+// titles is the line above the list.
+func titles(cols []column) string {
+	var b strings.Builder
+	b.WriteString(strings.Repeat(" ", markWidth))
+	for i, c := range cols {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(fit(c.title, c.width))
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// cell is a piece of a row with its class.
+type cell struct {
+	text  string
+	class class
+}
+
+// row is an exchange as cells that together are as wide as the columns.
+func row(e *traffic.Exchange, cols []column, t text, loc *time.Location) []cell {
+	mark := traffic.Mark(e)
+	cells := make([]cell, 0, len(cols)+1)
+	cells = append(cells, cell{string(mark) + " ", markClass(mark)})
+	for i, c := range cols {
+		s, cl := value(e, c, t, loc), plain
+		switch c.field {
+		case colStatus:
+			s = fitLeft(s, c.width)
+			if e.Failed() {
+				cl = badText
+			}
+		case colMillis:
+			s = fitLeft(s, c.width)
+		case colRoute:
+			s, cl = fit(s, c.width), routeClass(traffic.Route(e))
+		case colTime, colFrom:
+			s, cl = fit(s, c.width), faint
+		default:
+			s = fit(s, c.width)
+		}
+		if i > 0 {
+			s = " " + s
+		}
+		cells = append(cells, cell{s, cl})
+	}
+	return cells
+}
+
+// value is an exchange's text in one column, not yet cut to its width.
+func value(e *traffic.Exchange, c column, t text, loc *time.Location) string {
+	switch c.field {
+	case colTime:
+		if c.width >= 12 {
+			return e.Start.In(loc).Format("15:04:05.000")
+		}
+		return e.Start.In(loc).Format("15:04:05")
+	case colService:
+		return t.clean(serviceWord(e), rawFor(c.width))
+	case colMethod:
+		return t.clean(methodWord(e.Method), rawFor(c.width))
+	case colPath:
+		return t.clean(pathWord(e, rawFor(c.width)), rawFor(c.width))
+	case colStatus:
+		return statusWord(e)
+	case colMillis:
+		return millis(e.Took)
+	case colRoute:
+		return traffic.Route(e)
+	case colFrom:
+		return t.clean(traffic.From(e), rawFor(c.width))
+	}
+	return ""
+}
+
+// pathWord is the path with its secrets masked; of a long one only what can be
+// seen is looked at.
+func pathWord(e *traffic.Exchange, most int) string {
+	p := traffic.PathOf(e)
+	if len(p) > most {
+		p = p[:most]
+	}
+	return traffic.MaskURL(p)
+}
+
+// serviceWord is the service, or the host of what is no service.
+func serviceWord(e *traffic.Exchange) string {
+	if e.Service != "" {
+		return e.Service
+	}
+	host := traffic.HostOf(e)
+	if i := strings.LastIndexByte(host, ':'); i > 0 && !strings.HasSuffix(host, "]") {
+		host = host[:i]
+	}
+	if host == "" {
+		return "-"
+	}
+	return host
+}
+
+// methodWord is at most four letters.
+func methodWord(m string) string {
+	switch m {
+	case "DELETE":
+		return "DEL"
+	case "OPTIONS":
+		return "OPT"
+	case "CONNECT":
+		return "CONN"
+	case "PATCH":
+		return "PTCH"
+	case "":
+		return "-"
+	}
+	return m
+}
+
+// statusWord tells a status from its absence: no response is never a number.
+func statusWord(e *traffic.Exchange) string {
+	if e.Status == 0 {
+		return "-"
+	}
+	return strconv.Itoa(e.Status)
+}
+
+func markClass(m rune) class {
+	switch m {
+	case traffic.MarkError:
+		return badText
+	case traffic.MarkFallback:
+		return warnText
+	case traffic.MarkGuard:
+		return guardText
+	}
+	return plain
+}
+
+func routeClass(route string) class {
+	switch route {
+	case traffic.RouteLane:
+		return laneText
+	case traffic.RouteFallback, traffic.RouteKilled:
+		return warnText
+	case traffic.RouteGuard:
+		return guardText
+	case traffic.RouteError:
+		return badText
+	}
+	return plain
+}
+
+// routeMeans says what a route word means, for the detail and the help.
+func routeMeans(route string) string {
+	switch route {
+	case traffic.RouteLane:
+		return "served in the lane"
+	case traffic.RouteBase:
+		return "baseline, no lane asked for"
+	case traffic.RouteFallback:
+		return "baseline in place of the lane"
+	case traffic.RouteKilled:
+		return "baseline, kill switch is on"
+	case traffic.RouteGuard:
+		return "not let in by the guard"
+	case traffic.RouteExternal:
+		return "outside the registry"
+	case traffic.RouteError:
+		return "not served: an error of lane"
+	}
+	return ""
+}
+
+// States of the registry, as control.RegistryStatus has them.
+const (
+	registryFresh       = "fresh"
+	registryStale       = "stale"
+	registryUnreachable = "unreachable"
+)
+
+// registryWord is the registry's state, with its age if it is not fresh.
+func registryWord(r control.RegistryStatus, now time.Time) (string, class) {
+	since := ""
+	if !r.Since.IsZero() {
+		since = " " + age(now.Sub(r.Since))
+	}
+	switch r.State {
+	case registryFresh:
+		return "consul OK", plain
+	case registryStale:
+		return "consul STALE" + since, warnText
+	case registryUnreachable:
+		return "consul DOWN" + since, badText
+	}
+	return "consul ?", warnText
+}
+
+// problem is a line above the list: something that the user should know of now.
+type problem struct {
+	text  string
+	class class
+}
+
+// problems are a session's troubles, the worst first.
+func problems(s control.Status, now time.Time, t text) []problem {
+	var out []problem
+	bad := func(s string) { out = append(out, problem{"!! " + s, badText}) }
+	for _, v := range s.Services {
+		name := t.clean(v.Name, 64)
+		switch v.State {
+		case control.StateClaimLost:
+			bad(name + ": claim lost" + note(v.Note, t) + "; no longer exposed here")
+		case control.StateLocalClosed:
+			bad(name + ": nothing listens on " + t.clean(v.Local, 64) + "; lane callers get an error until it does")
+		case control.StateUnconfirmed:
+			bad(name + ": not confirmed by the registry" + note(v.Note, t))
+		}
+	}
+	if s.Registry.State == registryUnreachable || s.Registry.State == registryStale {
+		line := "registry " + t.clean(s.Registry.Address, 80) + " is out of date"
+		if s.Registry.State == registryUnreachable {
+			line = "registry " + t.clean(s.Registry.Address, 80) + " does not answer"
+		}
+		line += "; decisions use what was last known"
+		if s.Registry.Error != "" {
+			line += " (" + t.clean(s.Registry.Error, 160) + ")"
+		}
+		bad(line)
+	}
+	for _, w := range s.Warnings {
+		out = append(out, problem{" ! " + t.clean(w, 300), warnText})
+	}
+	return out
+}
+
+func note(s string, t text) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + t.clean(s, 160) + ")"
+}
+
+// stateWord is a service's state in a word; trouble is in capitals.
+func stateWord(s control.Service) (string, class) {
+	switch s.State {
+	case control.StateUp:
+		return "up", plain
+	case control.StateLocalClosed:
+		return "LOCAL PORT CLOSED", badText
+	case control.StateClaimLost:
+		return "CLAIM LOST", badText
+	case control.StateUnconfirmed:
+		return "NOT CONFIRMED", badText
+	case control.StateStarting, control.StateDraining:
+		return s.State, warnText
+	case "":
+		return "?", warnText
+	}
+	return traffic.Printable(s.State), warnText
+}
+
+// brief is an exchange in three lines of at most w columns.
+func brief(e *traffic.Exchange, t text, w int) []cell {
+	mark := traffic.Mark(e)
+	target := ""
+	if e.Addr != "" {
+		target = " -> " + e.Addr
+		if e.Instance != "" {
+			target += " (" + e.Instance + ")"
+		}
+	}
+	target = t.clean(target, 200)
+	head := string(mark) + " " + t.clean(serviceWord(e), 100) + " " + t.clean(e.Method, 20) + " "
+	room := max(w-len(head)-len(target), w/3)
+	head += strings.TrimRight(fit(t.clean(pathWord(e, rawFor(room)), rawFor(room)), room), " ")
+	lines := []cell{
+		{cut(head+target, w), markClass(mark)},
+		{cut("  "+traffic.Route(e)+": "+t.clean(traffic.Why(e), 400), w), plain},
+	}
+	facts := []string{t.clean(traffic.Outcome(e), 200), span(e.Took), "req " + size(e.ReqSize), "resp " + size(e.ResSize)}
+	if e.TraceID != "" {
+		facts = append(facts, "trace "+t.clean(e.TraceID[:min(len(e.TraceID), 16)], 64))
+	}
+	return append(lines, cell{cut("  "+strings.Join(facts, "  "), w), faint})
+}
+
+// tagIn and tagOut are what a request carried when it came and when it went on.
+func tagIn(e *traffic.Exchange) string {
+	switch {
+	case e.Tag != "":
+		return e.Tag
+	case e.Lane != "" && e.Front == traffic.FrontForward:
+		return "none; this session's lane was put on"
+	}
+	return "none"
+}
+
+func tagOut(e *traffic.Exchange) string {
+	switch {
+	case e.Kind == lane.KindExternal:
+		return "removed: the host is no service"
+	case traffic.Route(e) == traffic.RouteError:
+		return "not sent"
+	case e.Guard == traffic.GuardRejected || e.Guard == traffic.GuardProbe:
+		return "not sent on"
+	case e.Guard == traffic.GuardBounced, e.Kind == lane.KindKillSwitch:
+		if e.Tag == "" {
+			return "none"
+		}
+		return e.Tag + " (unchanged)"
+	case e.Lane != "":
+		return string(e.Lane)
+	}
+	return "none"
+}
+
+func frontWord(f traffic.Front) string {
+	switch f {
+	case traffic.FrontForward:
+		return "sent through this session's proxy"
+	case traffic.FrontGuard:
+		return "came in at the guard"
+	case traffic.FrontGateway:
+		return "came in at the gateway"
+	case traffic.FrontSidecar:
+		return "through a sidecar"
+	}
+	return traffic.Printable(string(f))
+}

@@ -1,0 +1,99 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"lane/pkg/control"
+	"lane/pkg/traffic"
+)
+
+// Source is the session that is shown.
+type Source interface {
+	// Next waits for exchanges newer than after and returns them oldest first,
+	// with the number of those that are no longer there. io.EOF says that the
+	// session has ended by itself; any other error is tried again.
+	Next(ctx context.Context, after uint64) (rows []traffic.Exchange, lost uint64, err error)
+	// Status returns at once. The same errors as Next.
+	Status(ctx context.Context) (control.Status, error)
+}
+
+// Options are the terminal and the ways out.
+type Options struct {
+	In  io.Reader
+	Out io.Writer
+	// Color allows ANSI's 16 colours; bold and reverse are used without it too.
+	Color bool
+	// UTF8 allows characters beyond ASCII, both ours and those of the traffic;
+	// without it they are escaped.
+	UTF8 bool
+	// FPS is how often the screen is drawn at most; 0 is 15, more than 15 is 15.
+	FPS int
+	// Attached says that somebody else owns the session: q leaves it running.
+	// Otherwise q asks whether to stop exposing.
+	Attached bool
+	// Now is the clock, time.Now if nil. Times are shown in its location.
+	Now func() time.Time
+	// OnStop, if set, is called once, before Run returns, when the owner has
+	// said to stop: y after q, or ctrl+c. It is never called when Attached.
+	OnStop func()
+}
+
+// ErrInterrupted is returned by Run after ctrl+c.
+var ErrInterrupted = errors.New("interrupted")
+
+const (
+	defaultFPS = 15
+	// statusEvery is how often the session's status is asked for.
+	statusEvery = time.Second
+)
+
+// Run shows src until the user quits, which is nil, presses ctrl+c, which is
+// ErrInterrupted, or ctx ends, which is ctx's error. It takes over the terminal
+// and gives it back as it was. It sets no signal handler.
+func Run(ctx context.Context, src Source, o Options) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.FPS <= 0 || o.FPS > defaultFPS {
+		o.FPS = defaultFPS
+	}
+	p := tea.NewProgram(newModel(o),
+		tea.WithContext(ctx),
+		tea.WithInput(o.In),
+		tea.WithOutput(o.Out),
+		tea.WithFPS(o.FPS),
+		tea.WithAltScreen(),
+		tea.WithoutSignalHandler(),
+	)
+
+	feedCtx, stop := context.WithCancel(ctx)
+	var feeds sync.WaitGroup
+	f := feed{src: src, send: p.Send, now: o.Now, every: time.Second / time.Duration(o.FPS)}
+	feeds.Go(func() { f.exchanges(feedCtx) })
+	feeds.Go(func() { f.status(feedCtx) })
+
+	end, err := p.Run()
+	stop()
+	feeds.Wait()
+
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	how := end.(model).leaving
+	if o.OnStop != nil && !o.Attached && (how == leaveStop || how == leaveInterrupt) {
+		o.OnStop()
+	}
+	if how == leaveInterrupt {
+		return ErrInterrupted
+	}
+	return nil
+}

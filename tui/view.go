@@ -1,0 +1,506 @@
+package tui
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+const (
+	// Below this the list is one short line per exchange.
+	leastWidth, leastHeight = 60, 15
+	// From this on the detail is at the side.
+	wideWidth = 110
+	// From this on there is room for the services.
+	tallHeight, servicesMost = 30, 6
+)
+
+// layout is how a screen is divided, in lines and columns.
+type layout struct {
+	tiny     bool
+	side     int // width of the detail at the side, 0 if it is below
+	services int // lines of the services' strip, 0 for none
+	problems []problem
+	body     int // lines between the header and the status line
+	rows     int // lines of exchanges
+	page     int // lines of a text that fills the body
+}
+
+func (m model) layout() layout {
+	w, h := m.width, m.height
+	if w < leastWidth || h < leastHeight {
+		return layout{tiny: true, rows: max(h-2, 1), page: max(h-2, 1)}
+	}
+	l := layout{problems: m.problems()}
+	if most := max(h/8, 2); len(l.problems) > most {
+		more := len(l.problems) - most + 1
+		l.problems = append(l.problems[:most-1:most-1], problem{"!! and " + plural(more, "more problem"), badText})
+	}
+	l.body = h - 2 - 3 // header and rule; rule, status line and keys
+	l.page = l.body
+	if n := len(m.status.Services); w >= wideWidth && h >= tallHeight && n > 0 {
+		l.services = min(n, servicesMost) + 2
+	}
+	l.rows = l.body - 1 - len(l.problems) - l.services
+	if w >= wideWidth {
+		l.side = max(w/3, 44)
+	} else {
+		l.rows -= 1 + 3 // rule and the three lines of the selected exchange
+	}
+	l.rows = max(l.rows, 1)
+	return l
+}
+
+// problems are the session's and the UI's own, the worst first.
+func (m *model) problems() []problem {
+	t := m.fixed.text
+	var out []problem
+	if m.gone != nil && m.known {
+		if m.ended() {
+			out = append(out, problem{"!! The session has ended. The rows below are history.", badText})
+		} else {
+			out = append(out,
+				problem{"!! The session does not answer: " + t.clean(m.gone.Error(), 300), badText},
+				problem{"   Trying again. The rows below are history and are not being updated.", badText})
+		}
+		return out
+	}
+	out = problems(m.status, m.now, t)
+	if m.lostNow > 0 && m.now.Sub(m.lostAt) < rateWindow {
+		out = append(out, problem{" ! " + count(m.lostNow) + " rows came too fast and are not in this list; every request was served", warnText})
+	}
+	return out
+}
+
+// View draws the screen; bubbletea calls it after every message.
+func (m model) View() string {
+	if m.width <= 0 || m.height <= 0 {
+		return ""
+	}
+	lines := m.lines()
+	lines = lines[:min(len(lines), m.height)]
+	for i, l := range lines {
+		// The last word on width: whatever a pane did, no line wraps.
+		if ansi.StringWidth(l) > m.width {
+			lines[i] = ansi.Truncate(l, m.width, "")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (m *model) lines() []string {
+	l := m.layout()
+	if l.tiny {
+		return m.tinyLines(l)
+	}
+	var body []string
+	switch {
+	case m.screen == screenHelp:
+		body = m.scrolled(helpLines(m.binds, m.attached, m.fixed.text, m.width-2), m.help, l.body)
+	case m.screen == screenDetail:
+		body = m.scrolled(detailLines(&m.detail.of, m.fixed, m.width-2), m.detail.scroll, l.body)
+	case !m.known:
+		body = m.connecting()
+	case m.list.n == 0 && len(m.list.waiting) == 0 && m.gone == nil:
+		body = append(m.problemLines(l), m.empty()...)
+	default:
+		body = m.listLines(l)
+	}
+	out := append([]string{m.header(), m.rule("-")}, body...)
+	for len(out) < m.height-3 {
+		out = append(out, "")
+	}
+	out = out[:m.height-3]
+	return append(out, m.rule("-"), m.statusLine(), m.footer())
+}
+
+func (m *model) paint(c class, s string) string { return m.fixed.palette.paint(c, s) }
+
+func (m *model) rule(with string) string { return strings.Repeat(with, m.width) }
+
+// header says whose session this is and how it is.
+func (m *model) header() string {
+	right := m.rateWord() + " "
+	room := m.width - len(right) - 1
+	type part struct {
+		text  string
+		class class
+	}
+	var parts []part
+	add := func(s string, c class) { parts = append(parts, part{s, c}) }
+	switch {
+	case !m.known:
+		add("lane", bold)
+		add("connecting", plain)
+	default:
+		s := m.status
+		add("lane "+m.fixed.text.clean(string(s.Lane), 80), bold)
+		switch {
+		case m.ended():
+			add("SESSION ENDED", badText)
+		case m.gone != nil:
+			add("SESSION GONE "+age(m.now.Sub(m.goneAt)), badText)
+		case s.State == "draining":
+			add("DRAINING", warnText)
+		case s.State == "starting":
+			add("STARTING", warnText)
+		}
+		if m.list.paused {
+			add("PAUSED (view only)", warnText)
+		}
+		add(plural(len(s.Services), "service"), plain)
+		if m.gone == nil {
+			word, c := registryWord(s.Registry, m.now)
+			add(word, c)
+		}
+		if m.width >= wideWidth {
+			if s.Proxy != "" {
+				add("proxy "+m.fixed.text.clean(s.Proxy, 80), plain)
+			}
+			if s.Owner != "" {
+				add(m.fixed.text.clean(s.Owner+"@"+s.Host, 80), faint)
+			}
+		}
+	}
+	var b strings.Builder
+	used := 1
+	b.WriteByte(' ')
+	for i, p := range parts {
+		sep := ""
+		if i > 0 {
+			sep = " | "
+		}
+		left := room - used - len(sep)
+		if left < 4 {
+			break
+		}
+		s := cut(p.text, left)
+		b.WriteString(sep + m.paint(p.class, s))
+		used += len(sep) + ansi.StringWidth(s)
+	}
+	return b.String() + strings.Repeat(" ", max(m.width-used-len(right), 1)) + right
+}
+
+func (m *model) rateWord() string {
+	r := m.rate.perSecond()
+	if r >= 10 || r == 0 {
+		return count(uint64(r+0.5)) + " req/s"
+	}
+	return strconv.FormatFloat(r, 'f', 1, 64) + " req/s"
+}
+
+func (m *model) problemLines(l layout) []string {
+	var out []string
+	for _, p := range l.problems {
+		out = append(out, m.paint(p.class, cut(p.text, m.width)))
+	}
+	return out
+}
+
+// listLines are the list, the selected exchange beside or below it, and the
+// services.
+func (m *model) listLines(l layout) []string {
+	out := m.problemLines(l)
+	width := m.width
+	if l.side > 0 {
+		width = m.width - l.side - 2
+	}
+	cols := columns(width)
+	left := []string{m.paint(faint, titles(cols))}
+	for i := m.list.top; i < min(m.list.top+l.rows, len(m.list.shown)); i++ {
+		left = append(left, m.row(i, cols, width))
+	}
+	if len(m.list.shown) == 0 {
+		left = append(left, "", cut("  Nothing of "+plural(m.list.n, "exchange")+" matches the filter. esc ends it.", width))
+	}
+	e := m.list.selected()
+	if l.side == 0 {
+		for len(left) < l.rows+1 {
+			left = append(left, "")
+		}
+		out = append(append(out, left...), m.rule("-"))
+		if e != nil {
+			for _, c := range brief(e, m.fixed.text, m.width) {
+				out = append(out, m.paint(c.class, c.text))
+			}
+		}
+		return out
+	}
+	var right []cell
+	if e != nil {
+		right = detailLines(e, m.fixed, l.side-1)
+	}
+	if over := len(right) - (l.rows + 1); over > 0 {
+		right = append(right[:l.rows:l.rows], cell{"enter shows " + plural(over+1, "more line"), faint})
+	}
+	for i := range l.rows + 1 {
+		a, b := "", cell{}
+		if i < len(left) {
+			a = left[i]
+		}
+		if i < len(right) {
+			b = right[i]
+		}
+		out = append(out, a+strings.Repeat(" ", max(width-ansi.StringWidth(a), 0))+" | "+m.paint(b.class, b.text))
+	}
+	if l.services > 0 {
+		out = append(append(out, m.rule("-")), m.serviceLines(l.services-1)...)
+	}
+	return out
+}
+
+// row draws one exchange. The cursor is a bar beside the mark, and reverse.
+func (m *model) row(i int, cols []column, width int) string {
+	cells := row(m.list.at(i), cols, m.fixed.text, m.fixed.loc)
+	if i == m.list.cur {
+		var b strings.Builder
+		for _, c := range cells {
+			b.WriteString(c.text)
+		}
+		s := b.String()
+		return m.paint(selected, s[:1]+"|"+fit(s[2:], width-2))
+	}
+	var b strings.Builder
+	for _, c := range cells {
+		if m.gone != nil {
+			c.class = faint
+		}
+		b.WriteString(m.paint(c.class, c.text))
+	}
+	return b.String()
+}
+
+// serviceLines are the services, a title first, in n lines.
+func (m *model) serviceLines(n int) []string {
+	t := m.fixed.text
+	line := func(name, local, as, mode, guard, state string) string {
+		return cut(" "+fit(name, 22)+" "+fit(local, 21)+" "+fit(as, 32)+" "+fit(mode, 9)+" "+fit(guard, 21)+" "+state, m.width)
+	}
+	out := []string{m.paint(faint, line("SERVICE", "LOCAL", "REGISTERED AS", "MODE", "GUARD", "STATE"))}
+	for i, s := range m.status.Services {
+		if len(out) == n {
+			if more := len(m.status.Services) - i; more > 0 {
+				out[n-1] = " and " + plural(more+1, "more service")
+			}
+			break
+		}
+		word, c := stateWord(s)
+		out = append(out, m.paint(c, line(t.clean(s.Name, 200), t.clean(s.Local, 200), t.clean(s.Registered, 200),
+			t.clean(s.Mode, 40), t.clean(s.Guard, 200), t.clean(word, 80)+note(s.Note, t))))
+	}
+	return out
+}
+
+// connecting is the screen before the session has answered once.
+func (m *model) connecting() []string {
+	out := []string{"", "  Connecting to the session."}
+	if m.ended() {
+		out = []string{"", "  The session has ended."}
+	} else if m.gone != nil {
+		out = append(out, "", m.paint(badText, "  "+cut("No answer for "+age(m.now.Sub(m.goneAt))+": "+m.fixed.text.clean(m.gone.Error(), 400), m.width-2)),
+			"  Trying again each second; q leaves.")
+	}
+	return out
+}
+
+// empty is the screen before the first exchange: what is exposed, and the first
+// request to copy.
+func (m *model) empty() []string {
+	t, s := m.fixed.text, m.status
+	out := []string{"", "  No traffic yet in lane " + t.clean(string(s.Lane), 80) + "."}
+	put := func(label, text string, c class) {
+		out = append(out, m.paint(c, cut("  "+fit(label, 11)+text, m.width)))
+	}
+	out = append(out, "")
+	nameW := 0
+	for _, v := range s.Services {
+		nameW = max(nameW, min(len(v.Name), 30))
+	}
+	for i, v := range s.Services {
+		label := ""
+		if i == 0 {
+			label = "Exposed"
+		}
+		word, c := stateWord(v)
+		as := ""
+		if v.Registered != "" && v.Registered != v.Name {
+			as = "  as " + t.clean(v.Registered, 80)
+		}
+		put(label, fit(t.clean(v.Name, 100), nameW)+" -> "+fit(t.clean(v.Local, 60), 21)+as+"  "+word, c)
+	}
+	target := "SERVICE"
+	if len(s.Services) > 0 {
+		target = t.clean(s.Services[0].Name, 100)
+	} else {
+		put("Exposed", "nothing: this session colors outgoing calls only", plain)
+	}
+	out = append(out, "")
+	put("Try", "lane curl http://"+target+"/", bold)
+	if s.Proxy != "" {
+		put("Proxy", "export HTTP_PROXY="+t.clean(s.Proxy, 100), plain)
+	}
+	return append(out, "", "  Requests to lane "+t.clean(string(s.Lane), 80)+" show here as they happen.")
+}
+
+// scrolled is the part of a text that is on the screen.
+func (m *model) scrolled(text []cell, s scroll, room int) []string {
+	top := min(s.top, max(len(text)-room, 0))
+	var out []string
+	for _, c := range text[top:min(top+room, len(text))] {
+		out = append(out, " "+m.paint(c.class, c.text))
+	}
+	return out
+}
+
+// statusLine is the filter, the counts, and what the list does.
+func (m *model) statusLine() string {
+	if m.filter.open {
+		return m.filterInput()
+	}
+	right := ""
+	var left []string
+	switch {
+	case m.screen == screenHelp:
+		left = append(left, "help")
+	case m.screen == screenDetail:
+		left = append(left, "exchange "+count(m.detail.of.Seq))
+	}
+	if m.screen == screenList && m.known {
+		l := &m.list
+		if !l.filter.Empty() {
+			left = append(left, "/"+m.fixed.text.clean(l.filter.String(), 200), count(uint64(len(l.shown)))+" of "+count(uint64(l.n))+" shown")
+		} else {
+			left = append(left, plural(l.n, "exchange"))
+		}
+		if l.n == ringSize {
+			left = append(left, "older ones dropped out")
+		}
+		switch {
+		case l.paused:
+			right = "PAUSED"
+		case l.follow:
+			right = "FOLLOW"
+		case len(l.shown) > 0:
+			right = "row " + count(uint64(l.cur)+1) + " of " + count(uint64(len(l.shown)))
+		}
+	}
+	if m.list.paused {
+		left = append(left, "+"+count(m.list.arrived)+" new while paused")
+	}
+	if m.lost > 0 {
+		left = append(left, count(m.lost)+" not listed")
+	}
+	s := cut(" "+strings.Join(left, "   "), m.width-len(right)-2)
+	return s + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right)-1, 1)) + right
+}
+
+// filterInput is the filter being typed, with its cursor.
+func (m *model) filterInput() string {
+	l := m.filter.line
+	before, at, after := string(l.runes[:l.pos]), " ", ""
+	if l.pos < len(l.runes) {
+		at, after = string(l.runes[l.pos]), string(l.runes[l.pos+1:])
+	}
+	t := m.fixed.text
+	before, at, after = t.clean(before, 4*lineMost), t.clean(at, 8), t.clean(after, 4*lineMost)
+	right := " " + count(uint64(len(m.list.shown))) + " of " + count(uint64(m.list.n)) + " shown"
+	room := m.width - 2 - len(right) - ansi.StringWidth(at)
+	if over := ansi.StringWidth(before) - room; over > 0 {
+		before = "~" + ansi.TruncateLeft(before, over+1, "")
+	}
+	after = cut(after, room-ansi.StringWidth(before))
+	s := " /" + before + m.paint(selected, at) + after
+	return s + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right), 0)) + right
+}
+
+// footer is the keys that work now, or the question that waits for an answer.
+func (m *model) footer() string {
+	switch {
+	case m.asking:
+		return m.paint(bold, cut(" "+m.question(), m.width))
+	case m.filter.open && m.filter.err != nil:
+		return m.paint(badText, cut(" ! "+m.fixed.text.clean(m.filter.err.Error(), 400), m.width))
+	case m.filter.open:
+		return cut(" enter keep  esc restore  keys svc m path st ms route from lane trace  -not  a|b", m.width)
+	}
+	in := m.screen.place()
+	var words []string
+	for _, b := range m.binds {
+		if b.brief == "" || b.where&in == 0 || m.screen == screenHelp && b.act == actHelp {
+			continue
+		}
+		brief := b.brief
+		if b.act == actPause && m.list.paused {
+			brief = "resume"
+		}
+		words = append(words, b.Help().Key+" "+brief)
+	}
+	// Where not all fit, help and quit stay.
+	for len(words) > 2 && len(strings.Join(words, "  "))+1 > m.width {
+		words = append(words[:len(words)-3], words[len(words)-2:]...)
+	}
+	return cut(" "+strings.Join(words, "  "), m.width)
+}
+
+func (m *model) question() string {
+	var names []string
+	for _, s := range m.status.Services {
+		names = append(names, m.fixed.text.clean(s.Name, 60))
+	}
+	if len(names) == 0 {
+		return "End this session?  y end / n stay"
+	}
+	what := strings.Join(names, ", ")
+	if len(what) > m.width/2 {
+		what = plural(len(names), "service")
+	}
+	return "Stop exposing " + what + "?  y stop / n stay"
+}
+
+// tinyLines is the screen when there is no room: one line per exchange.
+func (m *model) tinyLines(l layout) []string {
+	name := "lane"
+	if m.known {
+		name += " " + m.fixed.text.clean(string(m.status.Lane), 80)
+	}
+	if m.gone != nil {
+		name += " GONE"
+	}
+	out := []string{cut(name+" "+m.rateWord(), m.width)}
+	switch m.screen {
+	case screenHelp:
+		out = append(out, m.scrolled(helpLines(m.binds, m.attached, m.fixed.text, m.width-1), m.help, l.page)...)
+	case screenDetail:
+		out = append(out, m.scrolled(detailLines(&m.detail.of, m.fixed, m.width-1), m.detail.scroll, l.page)...)
+	default:
+		out = append(out, m.tinyRows(l)...)
+	}
+	for len(out) < m.height-1 {
+		out = append(out, "")
+	}
+	out = out[:max(m.height-1, 1)]
+	last := "enlarge to " + strconv.Itoa(leastWidth) + "x" + strconv.Itoa(leastHeight) + " for more"
+	if m.asking {
+		last = "stop exposing? y/n"
+	}
+	return append(out, cut(last, m.width))
+}
+
+func (m *model) tinyRows(l layout) []string {
+	var out []string
+	for i := m.list.top; i < min(m.list.top+l.rows, len(m.list.shown)); i++ {
+		e := m.list.at(i)
+		r := row(e, []column{{colStatus, "", 3}, {colRoute, "", 7}, {colService, "", 10}, {colPath, "", max(m.width, 40)}}, m.fixed.text, m.fixed.loc)
+		var b strings.Builder
+		for _, c := range r {
+			b.WriteString(c.text)
+		}
+		s := b.String()
+		if i == m.list.cur {
+			s = s[:1] + "|" + s[2:]
+		}
+		out = append(out, strings.TrimRight(cut(s, m.width), " "))
+	}
+	return out
+}
