@@ -1,0 +1,74 @@
+package consul
+
+import (
+	"context"
+	"net"
+	"net/netip"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// query makes read options; the client adds datacenter, namespace and token.
+func query(ctx context.Context) *api.QueryOptions {
+	return (&api.QueryOptions{}).WithContext(ctx)
+}
+
+func write(ctx context.Context) *api.WriteOptions {
+	return (&api.WriteOptions{}).WithContext(ctx)
+}
+
+// Ping asks the registry for its leader. It returns a *NoLeaderError when the
+// agent answers without one, an *UnreachableError when nothing answers.
+func (c *Client) Ping(ctx context.Context) error {
+	leader, err := c.leader(ctx)
+	if err == nil && leader == "" {
+		return &NoLeaderError{Address: c.Address()}
+	}
+	return err
+}
+
+// leader returns the leader's address, empty when the agent answers without one.
+func (c *Client) leader(ctx context.Context) (string, error) {
+	var leader string
+	err := c.do(ctx, "ask for the registry's leader", "nothing", func(ctx context.Context) (err error) {
+		leader, err = c.api.Status().LeaderWithQueryOptions(query(ctx))
+		return err
+	})
+	if statusOf(err) == 500 {
+		return "", nil // an agent that has lost its servers says so with a 500
+	}
+	return leader, err
+}
+
+// LocalIP returns the address from which this machine reaches the registry: the
+// one that the environment can most probably reach us at. Over a unix socket it
+// is 127.0.0.1.
+func (c *Client) LocalIP(ctx context.Context) (netip.Addr, error) {
+	if c.socket != "" {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+	}
+	var ip netip.Addr
+	err := c.do(ctx, "find the local address towards the registry", "nothing", func(ctx context.Context) error {
+		// A real connection, because a name may have addresses that nobody serves.
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.hostport)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		local, err := netip.ParseAddrPort(conn.LocalAddr().String())
+		ip = local.Addr().Unmap().WithZone("")
+		return err
+	})
+	return ip, err
+}
+
+// NodeName returns the name of the agent that answers. Behind a load balancer
+// it differs from call to call, and registrations made there get lost.
+func (c *Client) NodeName(ctx context.Context) (string, error) {
+	var self struct{ Config struct{ NodeName string } }
+	err := c.do(ctx, "read the agent's name", `agent:read`, func(ctx context.Context) error {
+		_, err := c.api.Raw().Query("/v1/agent/self", &self, query(ctx))
+		return err
+	})
+	return self.Config.NodeName, err
+}

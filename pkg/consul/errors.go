@@ -1,0 +1,226 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"lane/pkg/lane"
+)
+
+// ErrSessionLost is what Session.Run returns when the registry no longer knows
+// the session and does not let us open another one.
+var ErrSessionLost = errors.New("the registry has ended the session")
+
+// errStopped answers a Need after the watcher has ended.
+var errStopped = errors.New("the registry watch has ended")
+
+// errEvicted tells a waiting Need to ask again: its watch gave way to others.
+var errEvicted = errors.New("the watch gave way to others")
+
+// UnreachableError says that no registry answered, or that what answered is not
+// one. Nothing can be said about the state of a write that ended so.
+type UnreachableError struct {
+	Address string
+	What    string // what was being done
+	Err     error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("%s: the registry at %s cannot be reached: %v (set CONSUL_HTTP_ADDR to your agent's address)",
+		e.What, e.Address, e.Err)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// NoLeaderError says that the agent answers but knows no leader: it takes
+// registrations and shows old data, so neither proves anything.
+type NoLeaderError struct{ Address string }
+
+func (e *NoLeaderError) Error() string {
+	return fmt.Sprintf("the registry at %s has no leader: it cannot be trusted until its servers have elected one", e.Address)
+}
+
+// DeniedError says that the registry's access control refused the token.
+type DeniedError struct {
+	What string // what was being done
+	Need string // the rule that would allow it
+	Err  error  // the registry's own words; nil when it silently cut its answer
+}
+
+func (e *DeniedError) Error() string {
+	msg := fmt.Sprintf("%s: the registry denied it; the token needs %s", e.What, e.Need)
+	if e.Err != nil {
+		msg += fmt.Sprintf(" (%v)", e.Err)
+	}
+	return msg
+}
+
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// ValidationError names a value that cannot be used, why, and what to do.
+type ValidationError struct {
+	Field, Value, Why, Fix string
+}
+
+func (e *ValidationError) Error() string {
+	msg := fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Why)
+	if e.Fix != "" {
+		msg += "; " + e.Fix
+	}
+	return msg
+}
+
+// AnswerError is any other answer of the registry that is no success.
+type AnswerError struct {
+	What   string // what was being done
+	Status int    // HTTP status
+	Body   string
+	Hint   string
+}
+
+func (e *AnswerError) Error() string {
+	msg := fmt.Sprintf("%s: the registry answered %d: %s", e.What, e.Status, e.Body)
+	if e.Hint != "" {
+		msg += " (" + e.Hint + ")"
+	}
+	return msg
+}
+
+// ClaimHeldError says who holds a claim that we asked for.
+type ClaimHeldError struct{ Held lane.Claim }
+
+func (e *ClaimHeldError) Error() string {
+	h := e.Held
+	msg := fmt.Sprintf("%s in lane %s is held by %s", h.Service, h.Lane, orUnknown(h.Owner))
+	if h.Host != "" {
+		msg += " on " + h.Host
+	}
+	if h.Since != "" {
+		msg += " since " + h.Since + " (by their clock)"
+	}
+	return msg
+}
+
+// ClaimLostError says that a claim of ours is held by another, or, with an
+// empty By.Session, that its key was removed by somebody.
+type ClaimLostError struct {
+	Lane    lane.Name
+	Service string
+	By      lane.Claim
+}
+
+func (e *ClaimLostError) Error() string {
+	if e.By.Session == "" {
+		return fmt.Sprintf("claim lost: %s in lane %s was removed from the registry", e.Service, e.Lane)
+	}
+	return fmt.Sprintf("claim lost: %s in lane %s was taken over by %s on %s",
+		e.Service, e.Lane, orUnknown(e.By.Owner), orUnknown(e.By.Host))
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "somebody unknown"
+	}
+	return s
+}
+
+// NotShownError says that the agent took a registration which the catalog does
+// not show: its answer alone is no proof.
+type NotShownError struct {
+	ID, Name, Address string
+	Seen              string // what the catalog showed instead
+	Err               error
+}
+
+func (e *NotShownError) Error() string {
+	return fmt.Sprintf("the agent at %s took %s, but the catalog does not show it under %s as told (%s): %v",
+		e.Address, e.ID, e.Name, e.Seen, e.Err)
+}
+
+func (e *NotShownError) Unwrap() error { return e.Err }
+
+// LeftoverError says that a registration could not be removed, or is still
+// shown after it was, and when the registry will remove it by itself.
+type LeftoverError struct {
+	ID, Name, Address string
+	Within            time.Duration // the registry's own removal, at most; 0 is unknown
+	Err               error
+}
+
+func (e *LeftoverError) Error() string {
+	msg := fmt.Sprintf("%s (service %s) may still be registered at %s", e.ID, e.Name, e.Address)
+	if e.Within > 0 {
+		msg += fmt.Sprintf("; Consul removes it by itself within %s", e.Within)
+	}
+	return fmt.Sprintf("%s: %v", msg, e.Err)
+}
+
+func (e *LeftoverError) Unwrap() error { return e.Err }
+
+// do runs one call with the deadline that every call has, and explains its error.
+func (c *Client) do(ctx context.Context, what, need string, call func(context.Context) error) error {
+	dctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.explain(ctx, what, need, call(dctx))
+}
+
+// explain turns an error of the client library into one of ours. ctx is the
+// caller's: when the caller gave up, that is the error.
+func (c *Client) explain(ctx context.Context, what, need string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("%s: %w", what, ctx.Err())
+	}
+	var status api.StatusError
+	if errors.As(err, &status) {
+		switch {
+		case status.Code == http.StatusForbidden:
+			return &DeniedError{What: what, Need: need, Err: errors.New(status.Body)}
+		case status.Code == http.StatusBadRequest && c.namespace != "":
+			return &AnswerError{What: what, Status: status.Code, Body: status.Body,
+				Hint: fmt.Sprintf("namespace %q is set, and Consul's community edition has none: unset CONSUL_NAMESPACE or the namespace setting", c.namespace)}
+		case status.Code == http.StatusTooManyRequests:
+			return &AnswerError{What: what, Status: status.Code, Body: status.Body,
+				Hint: "the agent allows 200 connections for each client address by default (http_max_conns_per_client)"}
+		}
+		return &AnswerError{What: what, Status: status.Code, Body: status.Body}
+	}
+	var wire *url.Error
+	var network net.Error
+	if errors.As(err, &wire) {
+		err = wire.Err // the URL says no more than the address
+	} else if !errors.As(err, &network) && !errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("what answers there does not speak Consul's API: %w", err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer in time: %w", err)
+	}
+	return &UnreachableError{Address: c.Address(), What: what, Err: err}
+}
+
+// statusOf returns the HTTP status of an explained or unexplained answer, 0 if
+// the error is no answer.
+func statusOf(err error) int {
+	var status api.StatusError
+	if errors.As(err, &status) {
+		return status.Code
+	}
+	var answer *AnswerError
+	if errors.As(err, &answer) {
+		return answer.Status
+	}
+	var denied *DeniedError
+	if errors.As(err, &denied) {
+		return http.StatusForbidden
+	}
+	return 0
+}

@@ -1,0 +1,77 @@
+package consul
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// DestroySession ends a session behind its owner's back.
+func DestroySession(ctx context.Context, c *Client, id string) error {
+	_, err := c.api.Session().Destroy(id, write(ctx))
+	return err
+}
+
+// PutKey writes a key, or deletes it for an empty value.
+func PutKey(t testing.TB, c *Client, key, value string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	var err error
+	if value == "" {
+		_, err = c.api.KV().Delete(key, write(ctx))
+	} else {
+		_, err = c.api.KV().Put(&api.KVPair{Key: key, Value: []byte(value)}, write(ctx))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// RegisterBaseline registers an instance as somebody else would, and removes it
+// at the test's end.
+func RegisterBaseline(t testing.TB, c *Client, name, id, addr string, port int, meta map[string]string) {
+	t.Helper()
+	r := &api.AgentServiceRegistration{ID: id, Name: name, Address: addr, Port: port, Meta: meta,
+		Check: &api.AgentServiceCheck{CheckID: id + ":ttl", TTL: "5m", Status: api.HealthPassing}}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := c.api.Agent().ServiceRegisterOpts(r, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { RemoveBaseline(t, c, id) })
+}
+
+// RemoveBaseline removes what RegisterBaseline registered.
+func RemoveBaseline(t testing.TB, c *Client, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := c.api.Agent().ServiceDeregisterOpts(id, query(ctx)); err != nil && statusOf(err) != 404 {
+		t.Error(err)
+	}
+}
+
+// SetBaseline sets the health of what RegisterBaseline registered.
+func SetBaseline(t testing.TB, c *Client, id, status, output string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := c.api.Agent().UpdateTTLOpts(id+":ttl", output, status, query(ctx)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// NextIndex and Pace are the watch's own.
+var NextIndex = nextIndex
+
+func PaceOf(n int) (spent time.Duration) {
+	p := newPace(time.Second, 30*time.Second)
+	begin := time.Now()
+	for range n {
+		p.wait(context.Background(), nil)
+	}
+	return time.Since(begin)
+}

@@ -1,0 +1,354 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// HoldOptions are the times of a registration; zero values are the defaults.
+type HoldOptions struct {
+	TTL             time.Duration // liveness: critical without a beat for so long; 15 s
+	Beat            time.Duration // between two beats; 5 s
+	DeregisterAfter time.Duration // critical for so long, removed; 1 m, the least that Consul takes
+	ReadBack        time.Duration // between two looks at what the catalog shows; 30 s
+	App             bool          // the application check's first state
+	AppNote         string        // why, in words that do not change from beat to beat
+}
+
+func (o HoldOptions) withDefaults() HoldOptions {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&o.TTL, 15*time.Second)
+	def(&o.Beat, o.TTL/3)
+	def(&o.DeregisterAfter, time.Minute)
+	def(&o.ReadBack, 30*time.Second)
+	return o
+}
+
+// reapEvery is how often Consul looks for instances to remove.
+const reapEvery = 30 * time.Second
+
+// Output of the liveness check. It never changes: every change is written to
+// the catalog and wakes every watch of the service.
+const aliveNote = "lane is running"
+
+// Hold is one registration that is kept alive. It has two checks: liveness,
+// which alone removes the instance when beats stop, and application, which is
+// critical while the local process does not accept, and never removes anything:
+// a breakpoint is not a death.
+//
+// Register first, then Run; Drain and Deregister may come at any time, from any
+// goroutine. After a failed Register something may have been registered:
+// Deregister all the same.
+type Hold struct {
+	c *Client
+	o HoldOptions
+
+	app  atomic.Pointer[appState]
+	push chan struct{} // a new application state; never blocks the sender
+
+	turn chan struct{} // holds one token: one change of the registration at a time
+	reg  Registration  // guarded by turn
+	gone bool          // guarded by turn: deregistered, never registered again
+	told bool          // guarded by turn: the agent may know the registration
+
+	mu       sync.Mutex // guards the rest, what State shows
+	shown    bool       // the catalog has shown it as told
+	lastBeat time.Time
+	err      error
+}
+
+type appState struct {
+	ok   bool
+	note string
+}
+
+// NewHold makes a hold; nothing is validated or sent before Register.
+func (c *Client) NewHold(reg Registration, o HoldOptions) *Hold {
+	h := &Hold{c: c, o: o.withDefaults(), reg: reg, push: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	h.app.Store(&appState{ok: o.App, note: o.AppNote})
+	return h
+}
+
+// take waits for the turn to change the registration.
+func (h *Hold) take(ctx context.Context) error {
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *Hold) release() { <-h.turn }
+
+// Register validates, registers, beats both checks once and reads the own ID
+// back from the catalog, in the states that were told. Without a deadline of
+// its own, ctx gets one of 5 s. A *NotShownError means that the agent took the
+// registration and the catalog does not show it.
+func (h *Hold) Register(ctx context.Context) error {
+	if err := h.take(ctx); err != nil {
+		return err
+	}
+	defer h.release()
+	if err := h.reg.Validate(); err != nil {
+		return err
+	}
+	if h.gone {
+		return fmt.Errorf("register %s: it has been deregistered", h.reg.ID)
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+	}
+	return h.note(h.establish(ctx))
+}
+
+// establish registers, beats and reads back. The caller has the turn.
+func (h *Hold) establish(ctx context.Context) error {
+	h.told = true
+	if err := h.put(ctx); err != nil {
+		return err
+	}
+	if err := h.beatOnce(ctx); err != nil {
+		return err
+	}
+	return h.readBack(ctx)
+}
+
+func (h *Hold) liveID() string { return h.reg.ID + ":live" }
+func (h *Hold) appID() string  { return h.reg.ID + ":app" }
+
+// put sends the registration as it is. A check that the agent already has
+// keeps its status.
+func (h *Hold) put(ctx context.Context) error {
+	r := &api.AgentServiceRegistration{
+		ID: h.reg.ID, Name: h.reg.Name, Address: h.reg.Address, Port: h.reg.Port, Meta: h.reg.metadata(),
+		Checks: api.AgentServiceChecks{
+			{CheckID: h.liveID(), Name: "lane liveness", TTL: h.o.TTL.String(),
+				DeregisterCriticalServiceAfter: h.o.DeregisterAfter.String()},
+			// The longer TTL leaves the liveness check to speak when beats stop.
+			// The notes speak for it in a catalog that puts off an output whose
+			// status has not changed, as Consul's does for five minutes.
+			{CheckID: h.appID(), Name: "lane application", TTL: (2 * h.o.TTL).String(),
+				Notes: "critical while the developer's local process does not accept connections"},
+		},
+	}
+	return h.c.do(ctx, "register "+h.reg.Name, fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {
+		return h.c.api.Agent().ServiceRegisterOpts(r, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx))
+	})
+}
+
+// beatOnce tells both checks their state.
+func (h *Hold) beatOnce(ctx context.Context) error {
+	app := h.app.Load()
+	if err := h.tell(ctx, h.liveID(), aliveNote, true); err != nil {
+		return err
+	}
+	if err := h.tell(ctx, h.appID(), app.note, app.ok); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.lastBeat = time.Now()
+	h.mu.Unlock()
+	return nil
+}
+
+func status(ok bool) string {
+	if ok {
+		return api.HealthPassing
+	}
+	return api.HealthCritical
+}
+
+func (h *Hold) tell(ctx context.Context, check, note string, ok bool) error {
+	return h.c.do(ctx, "beat for "+h.reg.Name, fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {
+		return h.c.api.Agent().UpdateTTLOpts(check, note, status(ok), query(ctx))
+	})
+}
+
+// readBack waits until the catalog shows the own ID with both checks as told.
+func (h *Hold) readBack(ctx context.Context) error {
+	app := h.app.Load()
+	seen := "nothing"
+	var filtered bool
+	err := h.c.await(ctx, h.reg.Name, h.reg.ID, func(entries []*api.ServiceEntry, meta *api.QueryMeta) bool {
+		filtered = meta.ResultsFilteredByACLs
+		if len(entries) == 0 {
+			seen = "nothing"
+			return false
+		}
+		live, told := "missing", "missing"
+		for _, c := range entries[0].Checks {
+			switch c.CheckID {
+			case h.liveID():
+				live = c.Status
+			case h.appID():
+				told = c.Status
+			}
+		}
+		seen = fmt.Sprintf("liveness %s, application %s", live, told)
+		return live == api.HealthPassing && told == status(app.ok)
+	})
+	switch {
+	case err == nil:
+		h.mu.Lock()
+		h.shown = true
+		h.mu.Unlock()
+		return nil
+	case filtered:
+		return &DeniedError{What: "read " + h.reg.ID + " back from the catalog",
+			Need: fmt.Sprintf(`service:read on %q and node:read on every node (node_prefix "")`, h.reg.Name)}
+	case errors.Is(err, context.DeadlineExceeded) && !isUnreachable(err):
+		return &NotShownError{ID: h.reg.ID, Name: h.reg.Name, Address: h.c.Address(), Seen: seen, Err: err}
+	}
+	return err
+}
+
+func isUnreachable(err error) bool {
+	var u *UnreachableError
+	return errors.As(err, &u)
+}
+
+// note keeps err for State and returns it.
+func (h *Hold) note(err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+	if err != nil {
+		h.shown = false
+	}
+	return err
+}
+
+// SetApp sets the application check's state, for the next beat and at once. It
+// never blocks. note must stay the same while the state does.
+func (h *Hold) SetApp(ok bool, note string) {
+	next := &appState{ok: ok, note: note}
+	if prev := h.app.Swap(next); *prev == *next {
+		return
+	}
+	select {
+	case h.push <- struct{}{}:
+	default: // one is waiting, and it will read the newest state
+	}
+}
+
+// Run beats until ctx ends, and then returns nil. An agent that no longer knows
+// the checks (restarted, or it removed the instance while this machine slept)
+// is registered with again. Other failures are tried again with the next beat;
+// State tells them.
+func (h *Hold) Run(ctx context.Context) error {
+	beat := time.NewTicker(h.o.Beat)
+	defer beat.Stop()
+	nextLook := time.Now().Add(h.o.ReadBack)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.push:
+		case <-beat.C:
+		}
+		if h.take(ctx) != nil {
+			return nil
+		}
+		if h.gone || !h.told {
+			h.release()
+			continue
+		}
+		err := h.beatOnce(ctx)
+		if statusOf(err) == 404 {
+			err = h.again(ctx)
+		} else if err == nil && (!h.confirmed() || time.Now().After(nextLook)) {
+			nextLook = time.Now().Add(h.o.ReadBack)
+			err = h.look(ctx)
+		}
+		if ctx.Err() == nil {
+			_ = h.note(err)
+		}
+		h.release()
+	}
+}
+
+// again registers anew, and waits for the catalog as long as a call may take.
+func (h *Hold) again(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return h.establish(ctx)
+}
+
+// look reads the own ID back, briefly: the beats must go on.
+func (h *Hold) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, min(h.o.Beat, callTimeout))
+	defer cancel()
+	return h.readBack(ctx)
+}
+
+func (h *Hold) confirmed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shown
+}
+
+// State reports whether the catalog has shown the registration as told and the
+// beats since then have arrived, and the last error otherwise.
+func (h *Hold) State() (confirmed bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shown && h.err == nil && time.Since(h.lastBeat) < h.o.TTL, h.err
+}
+
+// Drain marks the instance as draining: lane-aware callers send it no new
+// requests, and it stays healthy. Nothing happens when it is not registered.
+func (h *Hold) Drain(ctx context.Context) error {
+	if err := h.take(ctx); err != nil {
+		return err
+	}
+	defer h.release()
+	if h.gone || !h.told {
+		return nil
+	}
+	h.reg.Draining = true
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := h.put(ctx); err != nil {
+		return err
+	}
+	return h.beatOnce(ctx)
+}
+
+// Deregister removes the registration and returns when the catalog no longer
+// shows it, or after 5 s with a *LeftoverError. An agent that does not know the
+// ID is a success. Nothing is registered again afterwards. The context must
+// outlive the one that ended the session.
+func (h *Hold) Deregister(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := h.take(ctx); err != nil {
+		return err
+	}
+	defer h.release()
+	h.gone = true
+	if !h.told {
+		return nil
+	}
+	h.mu.Lock()
+	h.shown = false
+	h.mu.Unlock()
+	within := h.o.TTL + max(h.o.DeregisterAfter, time.Minute) + reapEvery
+	if err := h.c.remove(ctx, h.reg.ID, within, h.reg.Name); err != nil {
+		return err
+	}
+	h.told = false
+	return nil
+}

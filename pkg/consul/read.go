@@ -1,0 +1,84 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/consul/api"
+	"golang.org/x/sync/errgroup"
+
+	"lane/pkg/lane"
+)
+
+const needReads = `service:read on every service (service_prefix "") and node:read on every node (node_prefix "")`
+
+// serviceNames returns every service's name, sorted; filter is Consul's own
+// language over the instances.
+func (c *Client) serviceNames(ctx context.Context, filter string) ([]string, error) {
+	var services map[string][]string
+	err := c.do(ctx, "list the services", needReads, func(ctx context.Context) (err error) {
+		o := query(ctx)
+		o.Filter = filter
+		var meta *api.QueryMeta
+		services, meta, err = c.api.Catalog().Services(o)
+		if err == nil && len(services) == 0 && meta.ResultsFilteredByACLs {
+			return &DeniedError{What: "list the services", Need: needReads}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(services))
+	for name := range services {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// LaneInstances returns the instances of a lane, of all lanes for "", by the
+// service that they serve; those under an isolated name are among them. It
+// reads the registry, not a watch: for commands.
+func (c *Client) LaneInstances(ctx context.Context, l lane.Name) (map[string][]lane.Instance, error) {
+	names, inService := "lane in ServiceMeta", "lane in Service.Meta"
+	if l != "" {
+		if !isLabel(string(l)) {
+			return nil, &ValidationError{Field: "lane", Value: string(l), Why: "is no lane's name"}
+		}
+		names += fmt.Sprintf(" and ServiceMeta.lane == %q", l)
+		inService += fmt.Sprintf(" and Service.Meta.lane == %q", l)
+	}
+	services, err := c.serviceNames(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([][]*api.ServiceEntry, len(services))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i, name := range services {
+		g.Go(func() error {
+			return c.do(gctx, "read "+name, needReads, func(ctx context.Context) (err error) {
+				o := query(ctx)
+				o.Filter = inService
+				answers[i], _, err = c.api.Health().Service(name, "", false, o)
+				return err
+			})
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	out := map[string][]lane.Instance{}
+	for i, name := range services {
+		for _, in := range instances(name, answers[i]) {
+			service := name
+			if _, s, ok := splitID(in.ID); ok && name == IsolatedName(lane.Name(in.MetaLane), s) {
+				service = s
+			}
+			out[service] = append(out[service], in)
+		}
+	}
+	return out, nil
+}

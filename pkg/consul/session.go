@@ -1,0 +1,239 @@
+package consul
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"lane/pkg/lane"
+)
+
+// SessionOptions are the settings of a session; zero values are the defaults.
+type SessionOptions struct {
+	// TTL ends the session when nobody renews it: between one and two of it
+	// after the last renewal. 10 minutes; Consul takes 10 s to 24 h.
+	TTL  time.Duration
+	Name string // shown in Consul's own pages
+}
+
+// Session holds claims: locks on lane/declared/<lane>/<service> that die with
+// it. It is made without node checks: with Consul's default a failed agent
+// would delete the claims, and the lane would fall back silently.
+type Session struct {
+	c *Client
+	o SessionOptions
+
+	mu     sync.Mutex
+	id     string
+	own    map[string]lane.Claim // by key
+	closed bool
+	wake   chan struct{} // own has changed
+}
+
+// OpenSession opens a session with the registry.
+func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, error) {
+	if o.TTL == 0 {
+		o.TTL = 10 * time.Minute
+	}
+	if o.TTL < 10*time.Second || o.TTL > 24*time.Hour {
+		return nil, &ValidationError{Field: "claim TTL", Value: o.TTL.String(), Why: "Consul takes 10s to 24h"}
+	}
+	s := &Session{c: c, o: o, own: map[string]lane.Claim{}, wake: make(chan struct{}, 1)}
+	id, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.id = id
+	return s, nil
+}
+
+func (s *Session) open(ctx context.Context) (string, error) {
+	var id string
+	err := s.c.do(ctx, "open a session", `session:write on every node (session_prefix "")`, func(ctx context.Context) (err error) {
+		id, _, err = s.c.api.Session().CreateNoChecks(&api.SessionEntry{
+			Name: s.o.Name, TTL: s.o.TTL.String(), Behavior: api.SessionBehaviorDelete,
+			// 0 would mean Consul's 15 s, in which nobody can take a claim.
+			LockDelay: time.Millisecond,
+		}, write(ctx))
+		return err
+	})
+	return id, err
+}
+
+// ID returns the session's ID in the registry. It changes when Run has to open
+// the session again.
+func (s *Session) ID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// Claim takes the claim's lane and service for this session; the claim's own
+// Session field is set. It returns a *ClaimHeldError when another session holds
+// it, ErrSessionLost when this one is no more.
+func (s *Session) Claim(ctx context.Context, cl lane.Claim) error {
+	if err := checkClaim(cl); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	cl.Session = s.ID()
+	for {
+		got, err := s.acquire(ctx, cl)
+		if err != nil {
+			return err
+		}
+		if got {
+			s.keep(cl)
+			return nil
+		}
+		held, found, err := s.c.held(ctx, cl.Lane, cl.Service)
+		if err != nil {
+			return err
+		}
+		if found && held.Session != "" {
+			return &ClaimHeldError{Held: held}
+		}
+		// Nobody holds it: it was given up just now, or a lock delay runs.
+		select {
+		case <-ctx.Done():
+			return s.c.explain(ctx, "claim "+cl.Service, needClaims, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Session) acquire(ctx context.Context, cl lane.Claim) (bool, error) {
+	var got bool
+	err := s.c.do(ctx, "claim "+cl.Service, needClaims, func(ctx context.Context) (err error) {
+		got, _, err = s.c.api.KV().Acquire(&api.KVPair{Key: claimKey(cl.Lane, cl.Service), Value: encodeClaim(cl),
+			Session: cl.Session}, write(ctx))
+		return err
+	})
+	if statusOf(err) == 500 { // also the answer for a session that is no more
+		if alive, aerr := s.renew(ctx, cl.Session); aerr == nil && !alive {
+			return false, fmt.Errorf("claim %s: %w", cl.Service, ErrSessionLost)
+		}
+	}
+	return got, err
+}
+
+// TakeOver takes a claim from the session that holds it, in one transaction: it
+// succeeds only while old still holds it, and the other session keeps whatever
+// else it holds. It returns a *ClaimHeldError when another holder was faster.
+func (s *Session) TakeOver(ctx context.Context, old, cl lane.Claim) error {
+	if err := checkClaim(cl); err != nil {
+		return err
+	}
+	if old.Session == "" {
+		return s.Claim(ctx, cl)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	cl.Session = s.ID()
+	key := claimKey(cl.Lane, cl.Service)
+	ok, err := s.c.txn(ctx, "take over "+cl.Service,
+		&api.KVTxnOp{Verb: api.KVCheckSession, Key: key, Session: old.Session},
+		&api.KVTxnOp{Verb: api.KVUnlock, Key: key, Session: old.Session},
+		&api.KVTxnOp{Verb: api.KVLock, Key: key, Session: cl.Session, Value: encodeClaim(cl)})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return s.Claim(ctx, cl) // it changed meanwhile: given up, or another's
+	}
+	s.keep(cl)
+	return nil
+}
+
+// Release gives a claim up: it deletes the key, if it is still ours (a KV
+// release would leave it). A claim that is not ours is left alone.
+func (s *Session) Release(ctx context.Context, l lane.Name, service string) error {
+	key := claimKey(l, service)
+	s.mu.Lock()
+	id := s.id
+	delete(s.own, key)
+	s.mu.Unlock()
+	_, err := s.c.txn(ctx, "release "+service,
+		&api.KVTxnOp{Verb: api.KVCheckSession, Key: key, Session: id},
+		&api.KVTxnOp{Verb: api.KVDelete, Key: key})
+	return err
+}
+
+// Destroy ends the session; the registry deletes the claims that it still holds.
+func (s *Session) Destroy(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	id := s.id
+	clear(s.own)
+	s.mu.Unlock()
+	s.changed()
+	return s.destroy(ctx, id)
+}
+
+func (s *Session) destroy(ctx context.Context, id string) error {
+	return s.c.do(ctx, "end the session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
+		_, err := s.c.api.Session().Destroy(id, write(ctx))
+		return err
+	})
+}
+
+func (s *Session) keep(cl lane.Claim) {
+	s.mu.Lock()
+	s.own[claimKey(cl.Lane, cl.Service)] = cl
+	s.mu.Unlock()
+	s.changed()
+}
+
+func (s *Session) changed() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// renew reports whether the registry still knows the session.
+func (s *Session) renew(ctx context.Context, id string) (alive bool, err error) {
+	err = s.c.do(ctx, "renew the session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
+		var out []*api.SessionEntry // typed errors, unlike the client's own Renew
+		_, err := s.c.api.Raw().Write("/v1/session/renew/"+id, nil, &out, write(ctx))
+		alive = err == nil && len(out) > 0
+		return err
+	})
+	if statusOf(err) == 404 {
+		return false, nil
+	}
+	return alive, err
+}
+
+// txn runs key-value operations as one; ok is false when one of them did not
+// hold and nothing was done.
+func (c *Client) txn(ctx context.Context, what string, ops ...*api.KVTxnOp) (ok bool, err error) {
+	body := make(api.TxnOps, len(ops))
+	for i, op := range ops {
+		body[i] = &api.TxnOp{KV: op}
+	}
+	err = c.do(ctx, what, needClaims, func(ctx context.Context) error {
+		var out json.RawMessage
+		_, err := c.api.Raw().Write("/v1/txn", body, &out, write(ctx)) // typed errors, unlike the client's own Txn
+		return err
+	})
+	if statusOf(err) == 409 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func checkClaim(cl lane.Claim) error {
+	if _, err := lane.ParseName(string(cl.Lane)); err != nil {
+		return &ValidationError{Field: "lane", Value: string(cl.Lane), Why: err.Error()}
+	}
+	return checkService("service", cl.Service)
+}
+
+var errClosed = errors.New("the session was ended by its owner")

@@ -1,0 +1,237 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"lane/pkg/lane"
+)
+
+// Run renews the session and watches its claims until ctx ends or Destroy is
+// called, and then returns nil. A session that the registry has ended (it
+// restarted empty, or this machine slept) is opened again and its claims are
+// taken again; where another holds one by then, Run returns a *ClaimLostError,
+// as it does when one is taken over. It returns ErrSessionLost when no session
+// can be opened.
+func (s *Session) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lost := make(chan error, 1)
+	done := make(chan struct{})
+	suspect := make(chan struct{}, 1)
+	go func() {
+		defer close(done)
+		if err := s.watch(ctx, suspect); err != nil {
+			lost <- err
+		}
+	}()
+	defer func() { <-done }()
+	defer cancel()
+
+	renew := time.NewTicker(max(s.o.TTL/10, time.Second))
+	defer renew.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-lost:
+			if errors.Is(err, errClosed) {
+				return nil
+			}
+			return err
+		case <-renew.C:
+		case <-suspect:
+		}
+		err := s.check(ctx)
+		var lost *ClaimLostError
+		var denied *DeniedError
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, errClosed):
+			return nil
+		case errors.As(err, &lost):
+			return err
+		case errors.As(err, &denied):
+			return fmt.Errorf("%w: %w", ErrSessionLost, err)
+		}
+		// Anything else: the registry is away, and the session lives for its TTL.
+	}
+}
+
+// check renews the session, opens it again if it is no more, and verifies every
+// claim against the registry itself.
+func (s *Session) check(ctx context.Context) error {
+	alive, err := s.renew(ctx, s.ID())
+	if err != nil {
+		return err
+	}
+	if s.isClosed() {
+		return errClosed
+	}
+	if !alive {
+		if err := s.reopen(ctx); err != nil {
+			return err
+		}
+	}
+	for _, cl := range s.claims() {
+		if err := s.verify(ctx, cl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verify returns a *ClaimLostError when the claim is no longer ours. A claim of
+// the session's former self is taken again.
+func (s *Session) verify(ctx context.Context, cl lane.Claim) error {
+	if cl.Session != s.ID() {
+		err := s.Claim(ctx, cl)
+		var held *ClaimHeldError
+		if errors.As(err, &held) {
+			return &ClaimLostError{Lane: cl.Lane, Service: cl.Service, By: held.Held}
+		}
+		return err
+	}
+	held, found, err := s.c.held(ctx, cl.Lane, cl.Service)
+	if err != nil || found && held.Session == cl.Session || !s.owns(cl) {
+		return err
+	}
+	if !found { // a session that ends takes its keys along: then it is no loss yet
+		if alive, err := s.renew(ctx, cl.Session); err != nil || !alive {
+			return err
+		}
+	}
+	return &ClaimLostError{Lane: cl.Lane, Service: cl.Service, By: held}
+}
+
+// reopen opens another session in place of the one that has ended.
+func (s *Session) reopen(ctx context.Context) error {
+	id, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.id = id
+	}
+	s.mu.Unlock()
+	if closed {
+		return errors.Join(errClosed, s.destroy(ctx, id))
+	}
+	return nil
+}
+
+func (s *Session) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+func (s *Session) claims() []lane.Claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]lane.Claim, 0, len(s.own))
+	for _, cl := range s.own {
+		out = append(out, cl)
+	}
+	return out
+}
+
+func (s *Session) owns(cl lane.Claim) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, ok := s.own[claimKey(cl.Lane, cl.Service)]
+	return ok && now == cl
+}
+
+// watch follows the prefix of the session's claims and raises suspect whenever
+// one of them does not look like ours. An answer may be older than a claim just
+// taken, so it is only a suspicion; check decides.
+func (s *Session) watch(ctx context.Context, suspect chan<- struct{}) error {
+	for {
+		if s.isClosed() {
+			return errClosed
+		}
+		prefix := s.prefix()
+		if prefix == "" { // nothing claimed yet
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-s.wake:
+			}
+			continue
+		}
+		err := s.watchPrefix(ctx, prefix, suspect)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// watchPrefix returns nil when the session's prefix is another one, or ctx ends.
+func (s *Session) watchPrefix(ctx context.Context, prefix string, suspect chan<- struct{}) error {
+	var index uint64
+	pace := newPace(time.Second, 30*time.Second)
+	for s.prefix() == prefix && ctx.Err() == nil {
+		if !pace.wait(ctx, nil) {
+			return nil
+		}
+		qctx, cancel := context.WithTimeout(ctx, defaultWait+defaultWait/16+10*time.Second)
+		o := query(qctx)
+		o.WaitIndex, o.WaitTime = index, defaultWait
+		pairs, meta, err := s.c.api.KV().List(prefix, o)
+		cancel()
+		if err != nil {
+			index = 0
+			if !pace.failed(ctx, nil) {
+				return nil
+			}
+			continue
+		}
+		pace.succeeded()
+		index = nextIndex(index, meta.LastIndex)
+		if !s.looksOurs(pairs) {
+			select {
+			case suspect <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Session) looksOurs(pairs api.KVPairs) bool {
+	holder := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		holder[p.Key] = p.Session
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, cl := range s.own {
+		if holder[key] != cl.Session {
+			return false
+		}
+	}
+	return true
+}
+
+// prefix is the narrowest prefix of all claims of the session, "" without one.
+func (s *Session) prefix() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	prefix := ""
+	for _, cl := range s.own {
+		p := declaredPrefix + string(cl.Lane) + "/"
+		if prefix != "" && p != prefix {
+			return declaredPrefix
+		}
+		prefix = p
+	}
+	return strings.Clone(prefix)
+}

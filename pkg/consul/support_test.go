@@ -1,0 +1,89 @@
+package consul_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+)
+
+// each runs a test against every registry that there is.
+func each(t *testing.T, f func(t *testing.T, addr string)) {
+	t.Helper()
+	if os.Getenv("LANE_CONSUL_ADDR") == "" {
+		return
+	}
+	t.Run("consul", func(t *testing.T) { f(t, os.Getenv("LANE_CONSUL_ADDR")) })
+}
+
+func open(t *testing.T, addr string) *consul.Client {
+	t.Helper()
+	c, err := consul.Open(consul.Config{Address: addr, Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// deadline is a context that no test outlives.
+func deadline(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+var serial atomic.Int64
+
+// unique makes a name that no other test of this run or another uses: the
+// registries are shared.
+func unique(prefix string) string {
+	return fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), serial.Add(1))
+}
+
+func registration(l, service string) consul.Registration {
+	return consul.Registration{
+		ID: consul.InstanceID(lane.Name(l), service, "box"), Name: service, Service: service, Lane: lane.Name(l),
+		Address: "127.0.0.1", Port: 8080, Owner: "alice", Version: "v2",
+	}
+}
+
+// eventually polls until ok, and fails with what at the test's deadline.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx := deadline(t)
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("never: %s", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// background runs f until the test ends, and waits for it.
+func background(t *testing.T, f func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("background: %v", err)
+		}
+	})
+}
+
+func watcher(t *testing.T, c *consul.Client, o consul.WatchOptions) *consul.Watcher {
+	t.Helper()
+	w := consul.NewWatcher(c, o)
+	background(t, w.Run)
+	return w
+}

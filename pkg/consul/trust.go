@@ -1,0 +1,115 @@
+package consul
+
+import (
+	"context"
+	"time"
+
+	"lane/pkg/lane"
+)
+
+// leaderAnswer is one ask for the registry's leader.
+type leaderAnswer struct {
+	leader string // empty: the agent answers and knows none
+	err    error
+}
+
+type leaderState struct {
+	outcome  bool // asked at least once
+	answered bool // and answered at least once
+	leader   string
+	failed   int // asks in a row
+	err      error
+	fresh    time.Time // the last time that the catalog was fresh
+}
+
+// askLeader asks for the leader, at once and then with every tick. A watch that
+// answers is no proof: one in flight goes on and returns old data when the
+// leader is gone.
+func (w *Watcher) askLeader(ctx context.Context, out chan<- leaderAnswer) {
+	tick := time.NewTicker(w.o.LeaderEvery)
+	defer tick.Stop()
+	for {
+		leader, err := w.c.leader(ctx)
+		select {
+		case out <- leaderAnswer{leader: leader, err: err}:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ask applies an answer. When the registry is back, or another one answers,
+// every watch starts over, and what it said before counts as old until then.
+func (l *loop) ask(a leaderAnswer) {
+	s := &l.leader
+	s.outcome = true
+	if a.err != nil {
+		s.failed++
+		s.err = a.err
+		return
+	}
+	failed := s.failed > 0
+	back := s.answered && a.leader != "" && (s.failed > 1 || s.leader != a.leader)
+	s.answered, s.failed, s.leader, s.err = true, 0, a.leader, nil
+	if a.leader == "" {
+		s.err = &NoLeaderError{Address: l.w.c.Address()}
+	}
+	if back {
+		for _, src := range l.all() {
+			src.behind = src.answered
+			src.again()
+		}
+	} else if a.leader != "" && failed {
+		for _, src := range l.all() {
+			if src.err != nil && !isDenied(src.err) {
+				src.again() // no need to sit a pause out
+			}
+		}
+	}
+}
+
+// judge says how far the catalog can be trusted, and the failure to show.
+func (l *loop) judge() (lane.Trust, error) {
+	s := &l.leader
+	now := l.w.o.Now()
+	err := s.err
+	trust := lane.Trust{State: lane.Fresh, Since: s.fresh}
+	switch {
+	case !s.answered || s.failed >= 2:
+		trust.State = lane.Unreachable
+	case s.leader == "":
+		trust.State = lane.Stale
+	}
+	for _, src := range l.all() {
+		if src.err != nil && err == nil {
+			err = src.err
+		}
+		if l.old(src, now) && trust.State == lane.Fresh {
+			trust.State = lane.Stale
+		}
+	}
+	if trust.State == lane.Fresh {
+		s.fresh = now
+		trust.Since = now
+	}
+	return trust, err
+}
+
+// old reports whether what a source last said may no longer be so. A denied one
+// is not old: the service is marked as cut instead.
+func (l *loop) old(src *source, now time.Time) bool {
+	switch {
+	case isDenied(src.err):
+		return false
+	case src.behind, src.answer.contact > staleContact:
+		return true
+	case src.err == nil:
+		return false
+	}
+	return !src.answered || now.Sub(src.failing) >= l.w.o.Tolerate
+}

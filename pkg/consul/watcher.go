@@ -1,0 +1,238 @@
+package consul
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lane/pkg/lane"
+)
+
+// WatchOptions are the times and bounds of a Watcher; zero values are the
+// defaults.
+type WatchOptions struct {
+	Wait        time.Duration // cap of a blocking query; 45 s
+	LeaderEvery time.Duration // between two asks for the leader, and two looks for idle watches; 5 s
+	Idle        time.Duration // without a Need, a service's watch ends; 10 min
+	IdleEmpty   time.Duration // the same for a service without instances; 1 min
+	MaxWatches  int           // the least recently used one gives way; 20
+	MinPause    time.Duration // first pause after a failure; 1 s
+	MaxPause    time.Duration // longest pause after failures; 30 s
+	Tolerate    time.Duration // a watch failing for longer makes the catalog stale; 5 s
+	// Now is the clock for first-seen times and ages; nil is time.Now.
+	Now func() time.Time
+}
+
+func (o WatchOptions) withDefaults() WatchOptions {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&o.Wait, defaultWait)
+	def(&o.LeaderEvery, 5*time.Second)
+	def(&o.Idle, 10*time.Minute)
+	def(&o.IdleEmpty, time.Minute)
+	def(&o.MinPause, time.Second)
+	def(&o.MaxPause, 30*time.Second)
+	def(&o.Tolerate, 5*time.Second)
+	if o.MaxWatches <= 0 {
+		o.MaxWatches = 20
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Watcher keeps a catalog of the services that are needed. One loop (Run) owns
+// all of its state; readers load one pointer.
+//
+//	Need(service) --> pending --+
+//	watches ----- events -------+--> loop --publish--> *lane.Catalog
+//	leader asks --------------- +
+type Watcher struct {
+	c *Client
+	o WatchOptions
+
+	catalog atomic.Pointer[lane.Catalog]
+	needs   atomic.Pointer[map[string]*need] // copied on write
+	clock   atomic.Int64                     // coarse, for the order of use
+	trust   atomic.Pointer[lane.Trust]
+	err     atomic.Pointer[error]
+
+	mu      sync.Mutex // guards pending, writes to needs, stopped
+	pending []*need
+	stopped bool
+	wake    chan struct{}
+	done    chan struct{} // Run has ended
+
+	namesTurn chan struct{}
+	names     []string // guarded by namesTurn
+	namesAt   time.Time
+}
+
+// need is one service that somebody asked for.
+type need struct {
+	service string
+	used    atomic.Int64 // clock of the last use
+	ok      atomic.Bool  // the catalog has an answer for it
+	err     atomic.Pointer[error]
+	ready   chan struct{} // closed at the first outcome, answer or failure
+}
+
+// NewWatcher makes a watcher; it asks nothing before Run.
+func NewWatcher(c *Client, o WatchOptions) *Watcher {
+	w := &Watcher{c: c, o: o.withDefaults(), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		namesTurn: make(chan struct{}, 1)}
+	trust := lane.Trust{State: lane.Unreachable} // until the registry has named a leader
+	w.trust.Store(&trust)
+	w.catalog.Store(lane.NewCatalog(trust, nil, lane.Switches{}))
+	w.needs.Store(&map[string]*need{})
+	w.clock.Store(w.o.Now().UnixNano())
+	return w
+}
+
+// Catalog returns the newest catalog, never nil.
+func (w *Watcher) Catalog() *lane.Catalog { return w.catalog.Load() }
+
+// Trust returns how far the catalog can be trusted; its Since is exact, where a
+// fresh catalog's own is that of its publication.
+func (w *Watcher) Trust() lane.Trust { return *w.trust.Load() }
+
+// Err returns the last failure of the registry, nil while everything answers.
+func (w *Watcher) Err() error {
+	if e := w.err.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// Need makes sure that the service is watched and waits until the catalog has
+// an answer for it: the first time at most until ctx ends, later not at all. A
+// failure of that first answer is returned at once, and again until there is
+// one. It is called for every request.
+func (w *Watcher) Need(ctx context.Context, service string) error {
+	if n := (*w.needs.Load())[service]; n != nil && n.ok.Load() {
+		n.touch(w.clock.Load())
+		return nil
+	}
+	return w.await(ctx, service)
+}
+
+func (n *need) touch(now int64) {
+	if n.used.Load() != now { // once a tick, so that requests do not fight for the line
+		n.used.Store(now)
+	}
+}
+
+func (w *Watcher) await(ctx context.Context, service string) error {
+	if err := checkWatched(service); err != nil {
+		return err
+	}
+	for {
+		n, err := w.need(service)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-n.ready:
+		case <-w.done:
+			return errStopped
+		case <-ctx.Done():
+			return w.c.explain(context.WithoutCancel(ctx), "wait for the first answer about "+service, needReads, ctx.Err())
+		}
+		if n.ok.Load() {
+			n.touch(w.clock.Load())
+			return nil
+		}
+		if e := n.err.Load(); e != nil && *e != errEvicted {
+			return *e
+		}
+	}
+}
+
+// need returns the service's entry, and makes one that the loop will pick up.
+func (w *Watcher) need(service string) (*need, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := (*w.needs.Load())[service]; n != nil {
+		return n, nil
+	}
+	if w.stopped {
+		return nil, errStopped
+	}
+	n := &need{service: service, ready: make(chan struct{})}
+	n.used.Store(w.clock.Load())
+	next := maps.Clone(*w.needs.Load())
+	next[service] = n
+	w.needs.Store(&next)
+	w.pending = append(w.pending, n)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return n, nil
+}
+
+// forget removes a service's entry; whoever waits for it asks again.
+func (w *Watcher) forget(n *need) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := maps.Clone(*w.needs.Load())
+	delete(next, n.service)
+	w.needs.Store(&next)
+	n.ok.Store(false)
+	n.fail(errEvicted)
+}
+
+// settle lets whoever waits go on. Only the loop calls it.
+func (n *need) settle() {
+	n.ok.Store(true)
+	n.close()
+}
+
+func (n *need) fail(err error) {
+	n.err.Store(&err)
+	n.close()
+}
+
+func (n *need) close() {
+	select {
+	case <-n.ready:
+	default:
+		close(n.ready)
+	}
+}
+
+// namesFor is how long the list of all services is kept.
+const namesFor = 3 * time.Second
+
+// Services returns the names of all services in the registry, sorted, without
+// the isolated names of lanes. The answer may be 3 s old.
+func (w *Watcher) Services(ctx context.Context) ([]string, error) {
+	select {
+	case w.namesTurn <- struct{}{}:
+		defer func() { <-w.namesTurn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if now := w.o.Now(); w.names == nil || now.Sub(w.namesAt) > namesFor {
+		names, err := w.c.serviceNames(ctx, "")
+		if err != nil {
+			return nil, err
+		}
+		isolated := map[string]bool{}
+		for _, cl := range w.Catalog().Claims {
+			if cl.Registered != cl.Service {
+				isolated[cl.Registered] = true
+			}
+		}
+		names = slices.DeleteFunc(names, func(n string) bool { return isolated[n] })
+		w.names, w.namesAt = names, now
+	}
+	return slices.Clone(w.names), nil
+}
