@@ -1,0 +1,245 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of the registry, checked here so that a mistake is told before
+// anything is registered.
+const (
+	maxName = 63  // of a service's name
+	maxMeta = 512 // of a metadata value, bytes
+)
+
+// CheckServiceName says why s cannot be a service's name in the registry.
+func CheckServiceName(s string) error {
+	if s == "" {
+		return errors.New("the service's name is empty")
+	}
+	if len(s) > maxName {
+		return fmt.Errorf("service name %q is longer than %d characters", s, maxName)
+	}
+	for i, c := range []byte(s) {
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		inner := i > 0 && i < len(s)-1 && (c == '-' || c == '_' || c == '.')
+		if !alnum && !inner {
+			return fmt.Errorf("service name %q: letters, digits and inner - _ . only", s)
+		}
+	}
+	return nil
+}
+
+// CheckPort reads a port, 1 to 65535.
+func CheckPort(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || s[0] == '+' {
+		return 0, fmt.Errorf("%q is no port number", s)
+	}
+	if n < 1 || n > 65535 {
+		return 0, fmt.Errorf("port %d is not between 1 and 65535", n)
+	}
+	return n, nil
+}
+
+// token reports whether s can be a header's name (RFC 9110, 5.1).
+func token(s string) bool {
+	for _, c := range []byte(s) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
+			continue
+		}
+		return false
+	}
+	return s != ""
+}
+
+// taken are headers with a meaning of their own: a tag in one would break the
+// request, or be lost at the next hop.
+var taken = map[string]string{
+	"authorization": "it holds credentials", "cookie": "it holds credentials", "proxy-authorization": "it holds credentials",
+	"host": "it names the server", "content-length": "it frames the message", "transfer-encoding": "it frames the message",
+	"content-type": "it describes the body", "connection": "it ends at the next hop", "upgrade": "it ends at the next hop",
+	"te": "it ends at the next hop", "trailer": "it ends at the next hop", "keep-alive": "it ends at the next hop",
+	"traceparent": "its form is fixed", "tracestate": "its form is fixed",
+	"baggage":     "it is a list that others share; say preset: baggage",
+	"x-lane-hops": "lane counts hops in it", "x-lane-guard": "lane marks bounces in it",
+	"x-lane-decision": "lane answers in it", "x-lane-error": "lane answers in it",
+}
+
+func checkHeader(v string) (string, error) {
+	h := strings.ToLower(v)
+	if !token(h) {
+		return "", fmt.Errorf("%q is no header name", v)
+	}
+	if why, ok := taken[h]; ok {
+		return "", fmt.Errorf("%s cannot hold the tag: %s", h, why)
+	}
+	return h, nil
+}
+
+// checkHost reads a host name without a port, in lower case.
+func checkHost(v string) (string, error) {
+	h := strings.ToLower(strings.TrimSuffix(v, "."))
+	if h == "" || len(h) > 253 {
+		return "", fmt.Errorf("%q is no host name", v)
+	}
+	if host, _, err := net.SplitHostPort(h); err == nil {
+		return "", fmt.Errorf("%q: no port here, it is ignored for a service; say %s", v, host)
+	}
+	if _, err := netip.ParseAddr(h); err == nil {
+		return h, nil
+	}
+	for label := range strings.SplitSeq(h, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return "", fmt.Errorf("%q is no host name", v)
+		}
+	}
+	return h, nil
+}
+
+// checkHostPattern reads a host, or *.suffix for everything below it.
+func checkHostPattern(v string) (string, error) {
+	if v == "*" || v == "*." {
+		return "", errors.New("* would show the tag to every host outside; name those that may see it")
+	}
+	suffix, wild := strings.CutPrefix(v, "*.")
+	h, err := checkHost(suffix)
+	if err != nil {
+		return "", err
+	}
+	if !wild {
+		return h, nil
+	}
+	if !strings.Contains(h, ".") {
+		return "", fmt.Errorf("%q would show the tag to everybody under .%s; name a domain", v, h)
+	}
+	return "*." + h, nil
+}
+
+func checkConsulAddress(v string) (string, error) {
+	scheme, rest, ok := strings.Cut(v, "://")
+	if !ok {
+		rest = v
+		if _, port, err := net.SplitHostPort(v); err != nil || port == "" {
+			return "", fmt.Errorf("%q has no port; say %s", v, net.JoinHostPort(strings.Trim(strings.TrimSuffix(v, ":"), "[]"), "8500"))
+		}
+	}
+	switch scheme = strings.ToLower(scheme); {
+	case !ok, scheme == "http", scheme == "https":
+	case scheme == "unix":
+		if rest == "" {
+			return "", fmt.Errorf("%q names no socket", v)
+		}
+		return v, nil
+	default:
+		return "", fmt.Errorf("%q: the scheme is none of http, https, unix", v)
+	}
+	u, err := url.Parse("http://" + rest)
+	if err != nil || u.Hostname() == "" {
+		return "", errors.New("the address is no host:port and no URL") // it may hold a password: not shown
+	}
+	if u.User != nil {
+		return "", errors.New("no user or password here; use token_file or CONSUL_HTTP_TOKEN")
+	}
+	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("%q: a host and a port only", v)
+	}
+	if p := u.Port(); p != "" {
+		if _, err := CheckPort(p); err != nil {
+			return "", err
+		}
+	}
+	return strings.TrimRight(v, "/"), nil
+}
+
+func checkConsulName(v string) (string, error) {
+	if v == "" || strings.Trim(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+		return "", fmt.Errorf("%q: letters, digits, - and _ only", v)
+	}
+	return v, nil
+}
+
+// checkMeta reads a value that goes into the registry's metadata.
+func checkMeta(v string) (string, error) {
+	if err := printable(v); err != nil {
+		return "", err
+	}
+	return v, nil
+}
+
+func checkOwner(v string) (string, error) {
+	if len(v) > 128 {
+		return "", fmt.Errorf("longer than 128 bytes")
+	}
+	return checkMeta(v)
+}
+
+func printable(v string) error {
+	switch {
+	case v == "" || strings.TrimSpace(v) != v:
+		return fmt.Errorf("%q is empty, or begins or ends with white space", v)
+	case len(v) > maxMeta:
+		return fmt.Errorf("longer than %d bytes", maxMeta)
+	case !utf8.ValidString(v) || strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("%q holds characters that cannot be printed", v)
+	}
+	return nil
+}
+
+func checkAdvertise(v string) (string, error) {
+	ip, err := netip.ParseAddr(v)
+	switch {
+	case err != nil:
+		if _, _, err := net.SplitHostPort(v); err == nil {
+			return "", fmt.Errorf("%q: an IP address without a port; each service gets a port of its own", v)
+		}
+		return "", fmt.Errorf("%q is no IP address", v)
+	case ip.IsUnspecified() || ip.IsMulticast():
+		return "", fmt.Errorf("%q cannot be dialled by others", v)
+	case ip.Zone() != "":
+		return "", fmt.Errorf("%q: a zone means nothing on another machine", v)
+	}
+	return ip.Unmap().String(), nil
+}
+
+func checkPath(v string) (string, error) {
+	u, err := url.ParseRequestURI(v)
+	if err != nil || !strings.HasPrefix(v, "/") || u.RawQuery != "" || strings.Contains(v, "?") {
+		return "", fmt.Errorf("%q is no path such as /healthz", v)
+	}
+	return u.Path, nil
+}
+
+// checkProxy reads the proxy's address. It is for this machine only: whoever
+// reaches it can call everything that the developer can.
+func checkProxy(v string) (string, error) {
+	host, port, err := net.SplitHostPort(v)
+	if err != nil {
+		return "", fmt.Errorf("%q is no host:port", v)
+	}
+	if !loopback(host) {
+		return "", fmt.Errorf("%q is not on this machine's loopback; say 127.0.0.1:%s", v, port)
+	}
+	if port == "0" { // any free port
+		return v, nil
+	}
+	if _, err := CheckPort(port); err != nil {
+		return "", err
+	}
+	return v, nil
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback() && ip.Zone() == ""
+}

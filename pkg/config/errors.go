@@ -1,0 +1,43 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with the settings.
+type Problem struct {
+	Source string // "lane.yaml:3", "LANE_DRAIN", "--drain"
+	Key    string // empty when it is not about one key
+	Why    string
+	weight int // problems of one source, in the order of its lines
+}
+
+func (p Problem) String() string {
+	if p.Key == "" {
+		return p.Source + ": " + p.Why
+	}
+	return p.Source + ": " + p.Key + ": " + p.Why
+}
+
+// Invalid is everything that is wrong with the settings, in one go.
+type Invalid struct{ Problems []Problem }
+
+func (e *Invalid) Error() string {
+	if len(e.Problems) == 1 {
+		return "settings: " + e.Problems[0].String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "settings: %d problems", len(e.Problems))
+	for _, p := range e.Problems {
+		b.WriteString("\n  " + p.String())
+	}
+	return b.String()
+}
+
+// sorted puts the problems into the order in which a person reads the sources.
+func sorted(p []Problem) []Problem {
+	slices.SortStableFunc(p, func(a, b Problem) int { return a.weight - b.weight })
+	return p
+}

@@ -1,0 +1,245 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// form is what a key's value looks like in lane.yaml.
+type form uint8
+
+const (
+	word     form = iota // one scalar
+	yesNo                // true or false
+	list                 // a list of scalars
+	mapping              // names to scalars
+	services             // names to { port, health }
+)
+
+// key is one setting: where it can be given, how it is checked, how it is shown.
+type key struct {
+	name string   // as in lane.yaml; consul.address is address under consul
+	form form     //
+	env  []string // environment variables, strongest first
+	def  string   // in the form of a flag
+	// set checks a value and keeps it; forms of one scalar get one string, lists
+	// get them all, mappings get "name=value".
+	set  func(l *loader, values []string) error
+	show func(s *Settings) string
+}
+
+// keys is every setting, in the order in which they are shown.
+var keys = []key{
+	{name: "services", form: services,
+		show: func(s *Settings) string {
+			var out []string
+			for _, v := range s.Services {
+				out = append(out, v.Name+"="+v.Local())
+			}
+			return strings.Join(out, ", ")
+		}},
+	{name: "preset", env: []string{"LANE_PRESET"}, def: "lane",
+		set: func(l *loader, v []string) error {
+			if err := checkPreset(v[0]); err != nil {
+				return err
+			}
+			l.s.Preset, l.s.Header = v[0], ""
+			return l.exclude("preset", "header")
+		},
+		show: func(s *Settings) string { return s.Preset }},
+	{name: "header", env: []string{"LANE_HEADER"},
+		set: func(l *loader, v []string) error {
+			h, err := checkHeader(v[0])
+			if err != nil {
+				return err
+			}
+			l.s.Header, l.s.Preset = h, ""
+			return l.exclude("header", "preset")
+		},
+		show: func(s *Settings) string { return s.Header }},
+	{name: "accept", form: list, env: []string{"LANE_ACCEPT"},
+		set:  each(checkCarrier, func(s *Settings) *[]string { return &s.Accept }),
+		show: func(s *Settings) string { return strings.Join(s.Accept, ", ") }},
+	{name: "register", env: []string{"LANE_REGISTER"}, def: Shared,
+		set: func(l *loader, v []string) error {
+			if v[0] == "auto" {
+				return fmt.Errorf("auto is not there yet; choose %s (the service's own name in the registry) or %s (a name of its own, which only lane-aware callers find)", Shared, Isolated)
+			}
+			return oneOf(&l.s.Register, v[0], Shared, Isolated)
+		},
+		show: func(s *Settings) string { return s.Register }},
+	{name: "hosts", form: mapping, set: setHosts,
+		show: func(s *Settings) string {
+			var out []string
+			for _, h := range slices.Sorted(maps.Keys(s.Hosts)) {
+				out = append(out, h+"="+s.Hosts[h])
+			}
+			return strings.Join(out, ", ")
+		}},
+	{name: "colored", form: list, env: []string{"LANE_COLORED"},
+		set:  each(checkHostPattern, func(s *Settings) *[]string { return &s.Colored }),
+		show: func(s *Settings) string { return strings.Join(s.Colored, ", ") }},
+
+	{name: "consul.address", env: []string{"LANE_CONSUL_ADDRESS", "CONSUL_HTTP_ADDR"}, def: "127.0.0.1:8500",
+		set:  checked(checkConsulAddress, func(s *Settings) *string { return &s.Consul.Address }),
+		show: func(s *Settings) string { return s.Consul.Address }},
+	{name: "consul.datacenter", env: []string{"LANE_CONSUL_DATACENTER"},
+		set:  checked(checkConsulName, func(s *Settings) *string { return &s.Consul.Datacenter }),
+		show: func(s *Settings) string { return s.Consul.Datacenter }},
+	{name: "consul.namespace", env: []string{"LANE_CONSUL_NAMESPACE", "CONSUL_NAMESPACE"},
+		set:  checked(checkConsulName, func(s *Settings) *string { return &s.Consul.Namespace }),
+		show: func(s *Settings) string { return s.Consul.Namespace }},
+	{name: "consul.ca_file", env: []string{"LANE_CONSUL_CA_FILE", "CONSUL_CACERT"},
+		set:  func(l *loader, v []string) error { return l.path(&l.s.Consul.CAFile, v[0]) },
+		show: func(s *Settings) string { return s.Consul.CAFile }},
+	{name: "consul.token_file", env: []string{"LANE_CONSUL_TOKEN_FILE", "CONSUL_HTTP_TOKEN_FILE"},
+		set:  func(l *loader, v []string) error { return l.path(&l.s.Consul.TokenFile, v[0]) },
+		show: func(s *Settings) string { return s.Consul.TokenFile }},
+
+	{name: "env", env: []string{"LANE_ENV"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Env }),
+		show: func(s *Settings) string { return s.Env }},
+	{name: "tenant", env: []string{"LANE_TENANT"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Tenant }),
+		show: func(s *Settings) string { return s.Tenant }},
+	{name: "zone", env: []string{"LANE_ZONE"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Zone }),
+		show: func(s *Settings) string { return s.Zone }},
+	{name: "version", env: []string{"LANE_VERSION"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Version }),
+		show: func(s *Settings) string { return s.Version }},
+
+	{name: "advertise", env: []string{"LANE_ADVERTISE"}, set: checked(checkAdvertise, func(s *Settings) *string { return &s.Advertise }),
+		show: func(s *Settings) string { return s.Advertise }},
+	{name: "owner", env: []string{"LANE_OWNER"}, set: checked(checkOwner, func(s *Settings) *string { return &s.Owner }),
+		show: func(s *Settings) string { return s.Owner }},
+	{name: "guard", env: []string{"LANE_GUARD"}, def: Bounce,
+		set:  func(l *loader, v []string) error { return oneOf(&l.s.Guard, v[0], Bounce, Reject) },
+		show: func(s *Settings) string { return s.Guard }},
+	{name: "probes", form: list, env: []string{"LANE_PROBES"},
+		set:  each(checkPath, func(s *Settings) *[]string { return &s.Probes }),
+		show: func(s *Settings) string { return strings.Join(s.Probes, ", ") }},
+	{name: "drain", env: []string{"LANE_DRAIN"}, def: "30s",
+		set: func(l *loader, v []string) error {
+			d, err := checkDrain(v[0])
+			if err == nil {
+				l.s.Drain = d
+			}
+			return err
+		},
+		show: func(s *Settings) string { return s.Drain.String() }},
+	// LANE_PROXY is what a child is told; a session in that child is another one.
+	{name: "proxy", env: []string{"LANE_PROXY_LISTEN"}, def: "127.0.0.1:7474",
+		set:  checked(checkProxy, func(s *Settings) *string { return &s.Proxy }),
+		show: func(s *Settings) string { return s.Proxy }},
+	{name: "strict", form: yesNo, env: []string{"LANE_STRICT"}, def: "false",
+		set: func(l *loader, v []string) error {
+			switch strings.ToLower(v[0]) {
+			case "true", "1": // 1 and 0 as environment variables have it
+				l.s.Strict = true
+			case "false", "0":
+				l.s.Strict = false
+			default:
+				return fmt.Errorf("%q is neither true nor false", v[0])
+			}
+			return nil
+		},
+		show: func(s *Settings) string { return strconv.FormatBool(s.Strict) }},
+	{name: "no_match", env: []string{"LANE_NO_MATCH"}, def: Fallback,
+		set:  func(l *loader, v []string) error { return oneOf(&l.s.NoMatch, v[0], Fallback, Fail) },
+		show: func(s *Settings) string { return s.NoMatch }},
+}
+
+// Keys are the names of all settings, as in lane.yaml, in the order in which
+// they are shown.
+func Keys() []string {
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		out[i] = k.name
+	}
+	return out
+}
+
+// find returns a key by name, nil for an unknown one.
+func find(name string) *key {
+	for i := range keys {
+		if keys[i].name == name {
+			return &keys[i]
+		}
+	}
+	return nil
+}
+
+// checked makes a set function of a check that returns the normal form.
+func checked(check func(string) (string, error), field func(*Settings) *string) func(*loader, []string) error {
+	return func(l *loader, v []string) error {
+		out, err := check(v[0])
+		if err == nil {
+			*field(l.s) = out
+		}
+		return err
+	}
+}
+
+// each is checked for a list; it replaces the list of a weaker source.
+func each(check func(string) (string, error), field func(*Settings) *[]string) func(*loader, []string) error {
+	return func(l *loader, values []string) error {
+		out := make([]string, 0, len(values))
+		for _, v := range values {
+			n, err := check(v)
+			if err != nil {
+				return err
+			}
+			if !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+		*field(l.s) = out
+		return nil
+	}
+}
+
+func oneOf(field *string, v string, allowed ...string) error {
+	if !slices.Contains(allowed, v) {
+		return fmt.Errorf("%q is not one of %s", v, strings.Join(allowed, ", "))
+	}
+	*field = v
+	return nil
+}
+
+func setHosts(l *loader, values []string) error {
+	hosts := map[string]string{}
+	for _, v := range values {
+		h, service, _ := strings.Cut(v, "=")
+		host, err := checkHost(h)
+		if err != nil {
+			return err
+		}
+		if err := CheckServiceName(service); err != nil {
+			return fmt.Errorf("%s: %w", h, err)
+		}
+		if _, twice := hosts[host]; twice {
+			return fmt.Errorf("%s is there twice", host)
+		}
+		hosts[host] = service
+	}
+	l.s.Hosts = hosts
+	return nil
+}
+
+// maxDrain keeps a wrong unit from making an endless end.
+const maxDrain = time.Hour
+
+func checkDrain(v string) (time.Duration, error) {
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		if n, bad := strconv.Atoi(v); bad == nil && n >= 0 {
+			return 0, fmt.Errorf("%q has no unit; say %ds", v, n)
+		}
+		return 0, fmt.Errorf("%q is no duration such as 30s or 2m", v)
+	}
+	if d < 0 || d > maxDrain {
+		return 0, fmt.Errorf("%q is not between 0s and %s", v, maxDrain)
+	}
+	return d, nil
+}

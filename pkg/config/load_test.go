@@ -1,0 +1,372 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// write puts files into a new directory and returns it.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
+
+// loadText loads one lane.yaml.
+func loadText(t *testing.T, text string, change ...func(*Options)) (*Settings, error) {
+	t.Helper()
+	o := Options{Dir: write(t, map[string]string{FileName: text}), User: "alice", Host: "laptop.corp.example", Home: "/home/alice"}
+	for _, c := range change {
+		c(&o)
+	}
+	return Load(o)
+}
+
+func TestDefaults(t *testing.T) {
+	s, err := Load(Options{Dir: t.TempDir(), User: `CORP\alice`, Host: "laptop.local"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, e := range s.Entries() {
+		if e.Value != "" {
+			got[e.Key] = e.Value
+		}
+		if e.Source != "default" {
+			t.Errorf("%s comes from %q", e.Key, e.Source)
+		}
+	}
+	want := map[string]string{
+		"preset": "lane", "register": "shared", "consul.address": "127.0.0.1:8500", "owner": "alice@laptop", "guard": "bounce",
+		"drain": "30s", "proxy": "127.0.0.1:7474", "strict": "false", "no_match": "fallback",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if s.Files() != nil || s.Drain != 30*time.Second || len(s.Services) != 0 || s.Lane != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+const full = `# everything
+services:
+  order-service: { port: 8080, health: /healthz }
+  billing: 9090
+header: X-Team-Lane
+accept: [mse, x-old-lane, mse]
+register: isolated
+hosts: { Orders.test.example: order-service }
+colored: [ "*.partner.test", api.example.com ]
+consul:
+  address: https://consul.test:8501/
+  datacenter: dc1
+  namespace: team
+  ca_file: certs/ca.pem
+  token_file: ~/token
+env: test
+tenant: t1
+zone: "a"
+version: 1.10
+advertise: 10.0.0.7
+owner: Alice
+guard: reject
+probes: [/healthz, /ready]
+drain: 5s
+proxy: "[::1]:7000"
+strict: true
+no_match: fail
+`
+
+func TestFullFile(t *testing.T) {
+	s, err := loadText(t, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(s.Files()[0])
+	want := &Settings{
+		Services: []Service{{Name: "billing", Port: 9090}, {Name: "order-service", Port: 8080, Health: "/healthz"}},
+		Header:   "x-team-lane", Accept: []string{"mse", "x-old-lane"}, Register: Isolated,
+		Hosts: map[string]string{"orders.test.example": "order-service"}, Colored: []string{"*.partner.test", "api.example.com"},
+		Consul: Consul{Address: "https://consul.test:8501", Datacenter: "dc1", Namespace: "team",
+			CAFile: filepath.Join(dir, "certs/ca.pem"), TokenFile: "/home/alice/token"},
+		Env: "test", Tenant: "t1", Zone: "a", Version: "1.10", Advertise: "10.0.0.7", Owner: "Alice", Guard: Reject,
+		Probes: []string{"/healthz", "/ready"}, Drain: 5 * time.Second, Proxy: "[::1]:7000", Strict: true, NoMatch: Fail,
+	}
+	if d := cmp.Diff(want, s, cmp.AllowUnexported(), cmp.FilterPath(func(p cmp.Path) bool {
+		f := p.Last().String()
+		return f == ".entries" || f == ".files"
+	}, cmp.Ignore())); d != "" {
+		t.Error(d)
+	}
+	for key, source := range map[string]string{
+		"services": "lane.yaml:2", "header": "lane.yaml:5", "preset": "header is set", "consul.address": "lane.yaml:11",
+		"strict": "lane.yaml:26", "drain": "lane.yaml:24", "unknown": "",
+	} {
+		if got := s.Source(key); got != source {
+			t.Errorf("%s comes from %q, want %q", key, got, source)
+		}
+	}
+	for _, k := range Keys() {
+		if s.Source(k) == "" {
+			t.Errorf("%s has no source", k)
+		}
+	}
+}
+
+func TestEachProblemNamesItsLine(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"registr: shared", "lane.yaml:1: registr: unknown key; did you mean register?"},
+		{"\nconsul:\n  adress: a:1", "lane.yaml:3: consul.adress: unknown key; did you mean consul.address?"},
+		{"relay: wss://x", "lane.yaml:1: relay: unknown key; there are services,"},
+		{"consul.address: a:1", "lane.yaml:1: consul.address: unknown key"},
+		{"consul:\n  token: s3cr3t", "lane.yaml:2: consul.token: not here: a token does not belong into a file that is checked in; use consul.token_file or CONSUL_HTTP_TOKEN"},
+		{"lane: dev-alice", "LANE_TAG"},
+		{"register: auto", "choose shared (the service's own name in the registry) or isolated"},
+		{"register: both", `lane.yaml:1: register: "both" is not one of shared, isolated`},
+		{"register: [shared]", "lane.yaml:1: register: has to be one value, not a list"},
+		{"register:", "lane.yaml:1: register: has no value"},
+		{"strict: yes please", "lane.yaml:1: strict: has to be true or false"},
+		{"strict: 1", "lane.yaml:1: strict: has to be true or false"},
+		{"drain: 30", `lane.yaml:1: drain: "30" has no unit; say 30s`},
+		{"drain: soon", "no duration"},
+		{"drain: -1s", "between"},
+		{"drain: 2h", "between"},
+		{"accept: mse", "lane.yaml:1: accept: has to be a list"},
+		{"accept: [[mse]]", "lane.yaml:1: accept: has to be one value, not a list"},
+		{"accept: [msee]", "did you mean mse?"},
+		{"accept: [whatever]", "neither a preset"},
+		{"preset: brigde", "did you mean bridge?"},
+		{"preset: zzzzzzzzzzz", "there are "},
+		{"header: authorization", "it holds credentials"},
+		{"header: baggage", "say preset: baggage"},
+		{"header: 'a b'", "no header name"},
+		{"header: x-a\npreset: mse", "lane.yaml:2: preset: header is given too (lane.yaml:1)"},
+		{"hosts: [a]", "lane.yaml:1: hosts: has to be a mapping"},
+		{"hosts: { 'a:80': b }", "no port here"},
+		{"hosts: { a: 'b c' }", "letters, digits"},
+		{"hosts: { A: b, a: c }", "twice"},
+		{"colored: ['*']", "every host outside"},
+		{"colored: ['*.com']", "name a domain"},
+		{"colored: ['a..b']", "no host name"},
+		{"services: [a]", "lane.yaml:1: services: has to be a mapping"},
+		{"services: { a: {} }", "lane.yaml:1: services.a: has no port"},
+		{"services: { a: { port: 0 } }", "lane.yaml:1: services.a.port: port 0 is not between"},
+		{"services: { a: { port: http } }", "no port number"},
+		{"services: { a: { prot: 1 } }", "services.a.prot: unknown key; did you mean port?"},
+		{"services: { a: { port: 1, x: 1 } }", "services.a.x: unknown key; there are port, health"},
+		{"services: { a: { port: 1, health: up } }", "no path"},
+		{"services: { 'a/b': 1 }", "letters, digits"},
+		{"services: { a: 70000 }", "65535"},
+		{"consul: x", "lane.yaml:1: consul: has to be a mapping"},
+		{"consul: { address: localhost }", "say localhost:8500"},
+		{"consul: { address: 'ftp://a:1' }", "none of http, https, unix"},
+		{"consul: { address: 'http://u:hunter2@a:1' }", "no user or password"},
+		{"consul: { address: 'http://a:1/x' }", "a host and a port only"},
+		{"consul: { datacenter: 'a b' }", "letters, digits"},
+		{"advertise: 0.0.0.0", "cannot be dialled"},
+		{"advertise: laptop", "no IP address"},
+		{"advertise: 10.0.0.1:80", "without a port"},
+		{"proxy: 0.0.0.0:7474", "not on this machine's loopback; say 127.0.0.1:7474"},
+		{"proxy: '7474'", "no host:port"},
+		{"proxy: 127.0.0.1:70000", "65535"},
+		{"owner: ''", "empty"},
+		{"owner: \"a\\tb\"", "cannot be printed"},
+		{"guard: drop", "bounce, reject"},
+		{"probes: [healthz]", "no path"},
+		{"no_match: proportional", "fallback, fail"},
+		{"strict: true\nno_match: fallback", "lane.yaml:2: no_match: strict (lane.yaml:1) means fail"},
+		{"env: a\nenv: b", "lane.yaml:2: env: is there twice, first in line 1"},
+		{"[1: 2", "lane.yaml:"},
+		{"\tenv: a", "lane.yaml:"},
+		{"just words", "lane.yaml:1: has to be a mapping"},
+		{"env: a\n---\nenv: b", "more than one document"},
+		{"<<: {env: a}", "lane.yaml:1: <<: unknown key"},
+		{"? [a]\n: b", "a name has to be a word"},
+	} {
+		_, err := loadText(t, c.text)
+		var inv *Invalid
+		if !errors.As(err, &inv) {
+			t.Errorf("%q: error is %v, want *Invalid", c.text, err)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q:\n got %v\nwant %s", c.text, err, c.want)
+		}
+		for _, secret := range []string{"s3cr3t", "hunter2"} {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: the message shows the secret: %v", c.text, err)
+			}
+		}
+	}
+}
+
+func TestFilesThatAreFine(t *testing.T) {
+	for _, text := range []string{
+		"", "# nothing yet\n", "---\n", "consul:\n", "services: {}", "accept: []",
+		"env: &e test\nzone: *e\n", "\ufeffenv: test\n", "consul: { address: 'unix:///run/consul.sock' }",
+		"consul: { address: 'https://consul.example.com' }", "consul: { address: '[::1]:8500' }",
+		"proxy: localhost:0", "drain: 0s", "advertise: fe80::1", "strict: true", "strict: True",
+	} {
+		if _, err := loadText(t, text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestSeveralProblemsTogether(t *testing.T) {
+	_, err := loadText(t, "registr: x\nstrict: maybe\ndrain: 3\n", func(o *Options) {
+		o.Getenv = env(map[string]string{"LANE_GUARD": "x"})
+		o.Flags = []Flag{{Key: "env", Name: "--env", Values: []string{""}}}
+		o.Services = []string{"a=b", "nowhere"}
+	})
+	var inv *Invalid
+	if !errors.As(err, &inv) || len(inv.Problems) != 7 {
+		t.Fatalf("%v", err)
+	}
+	for i, source := range []string{"lane.yaml:1", "lane.yaml:2", "lane.yaml:3", "LANE_GUARD", "--env", "-s", "-s"} {
+		if inv.Problems[i].Source != source {
+			t.Errorf("problem %d is of %s, want %s", i, inv.Problems[i].Source, source)
+		}
+	}
+	if !strings.HasPrefix(err.Error(), "settings: 7 problems\n  lane.yaml:1: ") {
+		t.Error(err)
+	}
+}
+
+func TestStrongerSourcesWin(t *testing.T) {
+	user := filepath.Join(write(t, map[string]string{"u.yaml": "env: user\nzone: user\ntenant: user\nversion: user\npreset: mse\n"}), "u.yaml")
+	s, err := loadText(t, "env: project\nzone: project\ntenant: project\nheader: x-team\n", func(o *Options) {
+		o.UserFile = user
+		o.Getenv = env(map[string]string{"LANE_ENV": "env", "LANE_ZONE": "env", "LANE_TAG": "dev-bob", "LANE_PROBES": "/a, /b,"})
+		o.Flags = []Flag{{Key: "env", Name: "--env", Values: []string{"flag"}}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{s.Env, s.Source("env"), s.Zone, s.Source("zone"), s.Tenant, s.Source("tenant"), s.Version, s.Source("version"),
+		s.Header, s.Preset, s.Lane, strings.Join(s.Probes, " ")}
+	want := []string{"flag", "--env", "env", "LANE_ZONE", "project", "lane.yaml:3", "user", user + ":4", "x-team", "", "dev-bob", "/a /b"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if len(s.Files()) != 2 || s.Files()[1] != user {
+		t.Errorf("files %q", s.Files())
+	}
+	// The other way round: a stronger preset ends a weaker header.
+	s, err = loadText(t, "header: x-team\n", func(o *Options) { o.Getenv = env(map[string]string{"LANE_PRESET": "mse"}) })
+	if err != nil || s.Preset != "mse" || s.Header != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	// LANE_PROXY is told to children and is no setting.
+	s, err = loadText(t, "", func(o *Options) { o.Getenv = env(map[string]string{"LANE_PROXY": "http://127.0.0.1:9"}) })
+	if err != nil || s.Proxy != "127.0.0.1:7474" {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+func TestConsulsOwnEnvironment(t *testing.T) {
+	const text = "consul: { address: 'file:1', token_file: t, ca_file: c, namespace: f }\n"
+	s, err := loadText(t, text, func(o *Options) {
+		o.Getenv = env(map[string]string{"CONSUL_HTTP_ADDR": "env:2", "CONSUL_CACERT": "/ca", "CONSUL_HTTP_TOKEN": "s3cr3t", "CONSUL_NAMESPACE": "e"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Consul{Address: "env:2", CAFile: "/ca", Namespace: "e"}); s.Consul != want {
+		t.Errorf("%+v, want %+v", s.Consul, want)
+	}
+	found := false
+	for _, e := range s.Entries() {
+		found = found || e.Key == "consul.token" && e.Source == "CONSUL_HTTP_TOKEN"
+		if strings.Contains(e.Value, "s3cr3t") {
+			t.Errorf("%s shows the token", e.Key)
+		}
+	}
+	if !found {
+		t.Error("nothing says that a token is set")
+	}
+	// Without it the file of lane.yaml holds, and there is no entry for a token.
+	s, err = loadText(t, text)
+	if err != nil || filepath.Base(s.Consul.TokenFile) != "t" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, e := range s.Entries() {
+		if e.Key == "consul.token" {
+			t.Errorf("%+v", e)
+		}
+	}
+	// LANE_ is stronger, and a flag stronger still.
+	s, err = loadText(t, text, func(o *Options) {
+		o.Getenv = env(map[string]string{"CONSUL_HTTP_ADDR": "env:2", "LANE_CONSUL_ADDRESS": "lane:3"})
+	})
+	if err != nil || s.Consul.Address != "lane:3" || s.Source("consul.address") != "LANE_CONSUL_ADDRESS" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestServicesOfTheCommandLine(t *testing.T) {
+	const text = "services: { order-service: { port: 8080, health: /h }, billing: 9090 }\n"
+	for _, c := range []struct {
+		args []string
+		want []Service
+		err  string
+	}{
+		{nil, []Service{{Name: "billing", Port: 9090}, {Name: "order-service", Port: 8080, Health: "/h"}}, ""},
+		{[]string{"order-service"}, []Service{{Name: "order-service", Port: 8080, Health: "/h"}}, ""},
+		{[]string{"order-service=81"}, []Service{{Name: "order-service", Port: 81, Health: "/h"}}, ""},
+		{[]string{"new=1", "billing"}, []Service{{Name: "new", Port: 1}, {Name: "billing", Port: 9090}}, ""},
+		{[]string{"new"}, nil, "new has no port here and none in lane.yaml; say -s new=PORT"},
+		{[]string{"biling"}, nil, "did you mean billing?"},
+		{[]string{"billing", "billing=1"}, nil, "billing is given twice"},
+	} {
+		s, err := loadText(t, text, func(o *Options) { o.Services = c.args })
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%q: %v, want %s", c.args, err, c.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", c.args, err)
+			continue
+		}
+		if d := cmp.Diff(c.want, s.Services); d != "" {
+			t.Errorf("%q: %s", c.args, d)
+		}
+	}
+}
+
+func TestServicesAreNotForTheUsersFile(t *testing.T) {
+	user := filepath.Join(write(t, map[string]string{"u.yaml": "services: { a: 1 }\n"}), "u.yaml")
+	if _, err := Load(Options{Dir: t.TempDir(), UserFile: user}); err == nil || !strings.Contains(err.Error(), "belongs into a repository's") {
+		t.Errorf("%v", err)
+	}
+	if s, err := Load(Options{Dir: t.TempDir(), UserFile: user + ".absent"}); err != nil || s.Files() != nil {
+		t.Errorf("an absent file of the user's: %v, %v", s, err)
+	}
+}
+
+func TestFlagOfNoSetting(t *testing.T) {
+	for _, f := range []Flag{{Key: "nope", Name: "--nope", Values: []string{"x"}}, {Key: "services", Name: "--services", Values: []string{"x"}}, {Key: "env", Name: "--env"}} {
+		if _, err := Load(Options{Dir: t.TempDir(), Flags: []Flag{f}}); err == nil {
+			t.Errorf("%+v was taken", f)
+		}
+	}
+}

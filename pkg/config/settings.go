@@ -1,0 +1,110 @@
+package config
+
+import (
+	"time"
+)
+
+// Settings is every setting, validated. Settings never change after Load.
+type Settings struct {
+	// Lane is the lane that was chosen, as given: an argument, --lane or
+	// LANE_TAG. Which commands need one, and that it is a name, is theirs to say.
+	Lane string
+
+	// Services are those of this run: the ones of -s if there were any, else all
+	// of lane.yaml, sorted by name.
+	Services []Service
+
+	// Preset names the carrier that is written and read; empty if Header is set.
+	Preset string
+	// Header is the header that is written in place of a preset's.
+	Header string
+	// Accept are presets and headers that are read too.
+	Accept []string
+
+	Register string // Shared or Isolated
+
+	Hosts   map[string]string // more names for a service: lower-case host -> service
+	Colored []string          // external hosts that may see the tag: a host or *.suffix, lower-case
+
+	Consul Consul
+
+	Env, Tenant, Zone, Version string // metadata of what is registered; empty is unset
+
+	Advertise string // IP address at which others reach this machine; empty: ask
+	Owner     string // who holds the lane, shown to others
+
+	Guard  string   // Bounce or Reject
+	Probes []string // paths that health probes call without a tag
+
+	Drain time.Duration // longest wait for requests in flight at the end
+
+	Proxy string // where the coloring proxy listens, a loopback host:port
+
+	Strict  bool
+	NoMatch string // Fallback or Fail; Fail when Strict
+
+	entries []Entry
+	files   []string
+}
+
+// Service is one service that this machine runs.
+type Service struct {
+	Name   string
+	Host   string // loopback host of the local process; empty: 127.0.0.1, then ::1
+	Port   int
+	Health string // path of the process's own health check; empty: the port accepts
+}
+
+// Consul says how to reach the registry. Everything that is empty is left to
+// Consul's own environment variables and defaults.
+type Consul struct {
+	Address    string // host:port, or a URL
+	Datacenter string
+	Namespace  string
+	CAFile     string
+	TokenFile  string
+}
+
+// Values of the settings that are words.
+const (
+	Shared   = "shared"
+	Isolated = "isolated"
+	Bounce   = "bounce"
+	Reject   = "reject"
+	Fallback = "fallback"
+	Fail     = "fail"
+)
+
+// Entry is one setting as it is in effect.
+type Entry struct {
+	Key    string
+	Value  string
+	Source string // e.g. "default", "lane.yaml:3", "LANE_PROXY_LISTEN", "--drain"
+}
+
+// Entries are all settings, in the order of the keys' table; a setting that is
+// empty by default and was not given has an empty value. No value is a secret.
+func (s *Settings) Entries() []Entry { return s.entries }
+
+// Source says where a setting comes from; empty for a key that does not exist.
+func (s *Settings) Source(key string) string {
+	for _, e := range s.entries {
+		if e.Key == key {
+			return e.Source
+		}
+	}
+	return ""
+}
+
+// Files are the settings files that were read, strongest first.
+func (s *Settings) Files() []string { return s.files }
+
+// Service returns a service of this run by name.
+func (s *Settings) Service(name string) (Service, bool) {
+	for _, v := range s.Services {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return Service{}, false
+}
