@@ -1,0 +1,258 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+)
+
+// call is one request on its way: its exchange, and the two bodies that count
+// their bytes. It is recorded once, when the response's body has ended.
+type call struct {
+	t       *Transport
+	ex      traffic.Exchange
+	began   time.Time // monotonic
+	target  target
+	asked   string // the host as asked, with its port
+	upgrade string // protocol to switch to, or ""
+	te      bool   // the caller takes trailers
+
+	body reqBody
+	res  resBody
+	// broken is why the response's body ended too early.
+	broken error
+	done   bool
+}
+
+// newCall starts the record of a request. It replaces the request's body with
+// one that counts.
+func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
+	now := t.now()
+	c := &call{t: t, began: now, target: targetOf(r), asked: r.Host}
+	if c.asked == "" {
+		c.asked = r.URL.Host
+	}
+	c.ex = traffic.Exchange{
+		Start: now, Front: front, From: r.RemoteAddr, Method: r.Method, Proto: r.Proto,
+		URL: c.url(r), TraceID: traceID(r.Header),
+	}
+	if c.upgrade = upgradeOf(r.Header); c.upgrade != "" {
+		c.ex.Proto = "upgrade"
+		if c.upgrade == "websocket" || c.upgrade == "WebSocket" {
+			c.ex.Proto = "ws"
+		}
+	}
+	if t.keep {
+		c.ex.ReqHeader = traffic.MaskHeader(r.Header)
+	}
+	c.te = keepTrailers(r.Header)
+	c.body.c, c.body.in = c, r.Body
+	return c
+}
+
+// url is the URL as asked, without user and password.
+func (c *call) url(r *http.Request) string {
+	scheme := r.URL.Scheme
+	if scheme == "" {
+		scheme = "http"
+	}
+	return scheme + "://" + c.asked + string(c.target)
+}
+
+// cleanHead removes what belongs to the connection that the request came by.
+func (c *call) cleanHead(h http.Header) {
+	stripHop(h, c.upgrade)
+	if c.te {
+		h["Te"] = []string{"trailers"}
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		h["User-Agent"] = nil // net/http would add its own
+	}
+}
+
+// decided takes what a decision says into the record, and counts it. A retry
+// inside the same set is the same decision: it is counted once.
+func (c *call) decided(d *lane.Decision) {
+	c.ex.Service, c.ex.Lane, c.ex.Kind, c.ex.Reason = d.Service, d.Lane, d.Kind, d.Reason
+	if len(d.Warnings) > 0 {
+		c.ex.Warnings = append([]string(nil), d.Warnings...)
+	}
+	for i := range d.Metrics {
+		m := &d.Metrics[i]
+		c.t.counts.Add(m.Name, m.Label, m.Value)
+	}
+}
+
+// refuse answers with an error of ours. dec is the decision that says so, or
+// nil if there was none.
+func (c *call) refuse(req *http.Request, p *Problem, dec *lane.Decision) (*http.Response, error) {
+	if dec == nil || dec.Code != p.Code {
+		c.t.counts.Add(traffic.CountErrors, "code", string(p.Code))
+	}
+	p.TraceID = c.ex.TraceID
+	if p.Service == "" {
+		p.Service = c.ex.Service
+	}
+	c.ex.Service, c.ex.Code, c.ex.Reason = p.Service, p.Code, p.Reason
+	if c.ex.Kind == "" {
+		c.ex.Kind = lane.KindError
+	}
+	d := lane.Decision{Kind: lane.KindError, Code: p.Code, Reason: p.Reason, Service: p.Service, Lane: p.Lane}
+	resp := p.response(req, d.Header(nil))
+	c.body.release()
+	return c.answered(resp), nil
+}
+
+// answered notes the response's head and puts the counting body in.
+func (c *call) answered(resp *http.Response) *http.Response {
+	c.ex.First = c.t.now().Sub(c.began)
+	c.ex.Status = resp.StatusCode
+	if c.t.keep {
+		c.ex.ResHeader = traffic.MaskHeader(resp.Header)
+	}
+	c.res.c, c.res.in = c, resp.Body
+	if rw, ok := resp.Body.(io.ReadWriteCloser); ok && resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body = &upgradedBody{resBody: &c.res, rw: rw}
+		return resp
+	}
+	resp.Body = &c.res
+	return resp
+}
+
+// failed ends a call that got no response.
+func (c *call) failed(err error) {
+	c.ex.Err = err.Error()
+	c.finish()
+}
+
+// finish records the exchange, once.
+func (c *call) finish() {
+	if c.done {
+		return
+	}
+	c.done = true
+	c.ex.Took = c.t.now().Sub(c.began)
+	c.ex.ReqSize = c.body.n.Load()
+	c.ex.ResSize = c.res.n.Load()
+	c.t.counts.Add(traffic.CountRequests, "", "")
+	c.t.log.Put(c.ex)
+}
+
+// reqBody counts a request's body. Closing it before a byte was read only marks
+// it: a dial that failed closes the body of a request that is to be tried again.
+type reqBody struct {
+	c    *call
+	in   io.ReadCloser
+	n    atomic.Int64
+	read atomic.Bool
+	// owned is set when nobody else closes in; a server closes its own.
+	owned bool
+}
+
+// out is the body to send on: http.NoBody must stay what it is, net/http asks
+// for it by identity.
+func (b *reqBody) out() io.ReadCloser {
+	if b.in == nil || b.in == http.NoBody {
+		return http.NoBody
+	}
+	return b
+}
+
+func (b *reqBody) Read(p []byte) (int, error) {
+	b.read.Store(true)
+	n, err := b.in.Read(p)
+	b.n.Add(int64(n))
+	return n, err
+}
+
+func (b *reqBody) Close() error {
+	if b.in == nil || !b.read.Load() {
+		return nil
+	}
+	return b.in.Close()
+}
+
+// again is the same body for another connection, if nothing of it has gone.
+func (b *reqBody) again() (io.ReadCloser, error) {
+	if b.read.Load() {
+		return nil, errBodyGone
+	}
+	return b, nil
+}
+
+// release closes a body that was never sent.
+func (b *reqBody) release() {
+	if b.owned && b.in != nil {
+		b.in.Close()
+	}
+}
+
+// resBody counts a response's body and ends the record with it.
+type resBody struct {
+	c  *call
+	in io.ReadCloser
+	n  atomic.Int64
+}
+
+func (b *resBody) Read(p []byte) (int, error) {
+	n, err := b.in.Read(p)
+	b.n.Add(int64(n))
+	if err != nil {
+		if err != io.EOF {
+			b.c.broken = err
+			b.c.ex.Err = "the server broke off: " + cause(err)
+			if errors.Is(err, context.Canceled) {
+				b.c.ex.Err = "the caller went away"
+			}
+		}
+		b.c.finish()
+	}
+	return n, err
+}
+
+func (b *resBody) Close() error {
+	err := b.in.Close()
+	if !b.c.done && b.c.ex.Err == "" {
+		b.c.ex.Err = "the caller went away"
+	}
+	b.c.finish()
+	return err
+}
+
+// upgradedBody is the stream of a connection that switched protocols.
+type upgradedBody struct {
+	*resBody
+	rw io.ReadWriteCloser
+}
+
+var _ io.ReadWriteCloser = (*upgradedBody)(nil)
+
+func (b *upgradedBody) Read(p []byte) (int, error) {
+	n, err := b.rw.Read(p)
+	b.n.Add(int64(n))
+	return n, err
+}
+
+func (b *upgradedBody) Write(p []byte) (int, error) {
+	n, err := b.rw.Write(p)
+	b.c.body.n.Add(int64(n))
+	return n, err
+}
+
+// Close ends the stream; the call is recorded by whoever joined it with the
+// caller's, when both ways have ended.
+func (b *upgradedBody) Close() error { return b.rw.Close() }
+
+// CloseWrite tells the other side that nothing more comes.
+func (b *upgradedBody) CloseWrite() error {
+	if cw, ok := b.rw.(interface{ CloseWrite() error }); ok {
+		return cw.CloseWrite()
+	}
+	return b.rw.Close()
+}

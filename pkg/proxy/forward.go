@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/elazarl/goproxy"
+
+	"lane/pkg/traffic"
+)
+
+// Forward is the developer's proxy: what HTTP_PROXY names. Requests in absolute
+// form go through goproxy's chain to our Transport; CONNECT and upgrades never
+// reach goproxy. A request in origin form, which is what a web page in a browser
+// could send, is never sent on.
+type Forward struct {
+	t     *Transport
+	srv   *server
+	chain *goproxy.ProxyHttpServer
+}
+
+// ForwardConfig configures a Forward; the zero value will do.
+type ForwardConfig struct {
+	// Drain is how long the end waits for requests; 0 is 30 s.
+	Drain time.Duration
+}
+
+// NewForward makes the front.
+func NewForward(t *Transport, cfg ForwardConfig) *Forward {
+	f := &Forward{t: t}
+	f.srv = newServer(f.handle, cfg.Drain, t.logger)
+	f.chain = goproxy.NewProxyHttpServer()
+	// goproxy's defaults honour HTTP_PROXY, which is ourselves, and print to
+	// stderr, which is the TUI's.
+	f.chain.Tr = t.external
+	f.chain.ConnectDial = nil
+	f.chain.Logger = chainLog{t.logger}
+	f.chain.KeepAcceptEncoding = true
+	f.chain.NonproxyHandler = http.HandlerFunc(f.page)
+	f.chain.OnRequest().DoFunc(func(r *http.Request, ctx *goproxy.ProxyCtx) (*http.Request, *http.Response) {
+		ctx.RoundTripper = r.Body.(*reqBody).c
+		return r, nil
+	})
+	return f
+}
+
+var _ goproxy.RoundTripper = (*call)(nil)
+
+// RoundTrip sends the request that goproxy's chain has let through.
+func (c *call) RoundTrip(req *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
+	return c.forward(req)
+}
+
+// chainLog sends goproxy's warnings to our log.
+type chainLog struct{ l *slog.Logger }
+
+func (c chainLog) Printf(format string, v ...any) { c.l.Debug(fmt.Sprintf(format, v...)) }
+
+// Serve serves until ctx ends, then drains and returns when nothing of it runs.
+func (f *Forward) Serve(ctx context.Context, ln net.Listener) error {
+	f.t.self.add(ln.Addr().String())
+	return f.srv.run(ctx, ln)
+}
+
+// InFlight counts the requests that are being served, tunnels and upgraded
+// connections apart.
+func (f *Forward) InFlight() int { return f.srv.inFlight() }
+
+func (f *Forward) handle(w *writer, r *http.Request) {
+	switch {
+	case r.Method == http.MethodConnect:
+		f.connect(w, r)
+		return
+	case !r.URL.IsAbs():
+		f.page(w, r)
+		return
+	}
+	switch r.URL.Scheme {
+	case "http", "https":
+	case "ws":
+		r.URL.Scheme = "http"
+	case "wss":
+		r.URL.Scheme = "https"
+	default:
+		badTarget(w, "cannot proxy the scheme "+r.URL.Scheme)
+		return
+	}
+	if r.URL.Host == "" {
+		badTarget(w, "the request target has no host")
+		return
+	}
+	if f.t.self.has(hostPort(r.URL.Scheme, r.URL.Host)) {
+		f.page(w, r)
+		return
+	}
+	c := f.t.newCall(traffic.FrontForward, r)
+	defer c.checkBroken()
+	if c.upgrade != "" {
+		if resp, err := c.forward(r); err == nil {
+			c.relay(w, resp)
+		}
+		return
+	}
+	r.Body = &c.body
+	f.chain.ServeHTTP(w, r)
+}
+
+// page says what this is, to whoever opens the proxy's address in a browser.
+func (f *Forward) page(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if (r.Method != http.MethodGet && r.Method != http.MethodHead) || r.URL.Path != "/" && r.URL.Path != "" {
+		w.WriteHeader(http.StatusBadRequest)
+	}
+	_, _ = io.WriteString(w, pageText)
+}
+
+const pageText = `This is the HTTP proxy of a lane session. It is no web server.
+
+Use it as a proxy:  lane curl URL,  lane run -- COMMAND,  eval "$(lane env)"
+See what it does:   lane status
+`
+
+func badTarget(w http.ResponseWriter, why string) {
+	p := &Problem{Code: CodeBadTarget, Message: why, Hint: "http:// and https:// targets work", status: http.StatusBadRequest}
+	resp := p.response(nil, "")
+	for k, v := range resp.Header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, resp.Body)
+}

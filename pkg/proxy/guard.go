@@ -1,0 +1,213 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+)
+
+// Guard stands before a local process and lets in only the requests of its
+// lane. It looks at the request's own carrier alone; everything else it sends
+// on to the baseline, once, or rejects.
+type Guard struct {
+	t     *Transport
+	srv   *server
+	cfg   GuardConfig
+	local *http.Transport
+	dial  dialer
+}
+
+// GuardConfig says what a guard guards.
+type GuardConfig struct {
+	Lane    lane.Name
+	Service string
+	// InstanceID is the local instance's ID in the registry.
+	InstanceID string
+	// Local are the local process's addresses, dialled in this order.
+	Local []string
+	// Advertised is the address in the registry, host:port: never chosen for a
+	// bounce. The listener's own is added.
+	Advertised string
+	// Probes are paths that the guard answers itself: 200 while the local port
+	// accepts, else 503.
+	Probes []string
+	// Reject answers 421 to what would be bounced.
+	Reject bool
+	// Drain is how long the end waits for requests; 0 is 30 s.
+	Drain time.Duration
+}
+
+// Values of the header x-lane-guard.
+const (
+	guardBounced  = "bounced"
+	guardUntagged = "untagged"
+	guardOther    = "other-lane"
+	guardInvalid  = "invalid-tag"
+)
+
+// NewGuard checks the configuration and makes the front.
+func NewGuard(t *Transport, cfg GuardConfig) (*Guard, error) {
+	if cfg.Lane == "" || cfg.Service == "" || len(cfg.Local) == 0 {
+		return nil, errors.New("proxy: a guard needs a lane, a service and a local address")
+	}
+	g := &Guard{t: t, cfg: cfg, dial: dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.Local)}}
+	g.local = newHTTP(g.dial.dial)
+	g.srv = newServer(g.handle, cfg.Drain, t.logger)
+	return g, nil
+}
+
+// Serve serves until ctx ends, then drains and returns when nothing of it runs.
+func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
+	if g.cfg.Advertised == "" {
+		g.cfg.Advertised = ln.Addr().String()
+	}
+	defer g.local.CloseIdleConnections()
+	return g.srv.run(ctx, ln)
+}
+
+// InFlight counts the requests that are being served, upgraded connections
+// apart.
+func (g *Guard) InFlight() int { return g.srv.inFlight() }
+
+func (g *Guard) handle(w *writer, r *http.Request) {
+	c := g.t.newCall(traffic.FrontGuard, r)
+	c.ex.Service = g.cfg.Service
+	defer c.checkBroken()
+	if r.Method != http.MethodConnect && slices.Contains(g.cfg.Probes, r.URL.Path) {
+		g.probe(c, w)
+		return
+	}
+	tag := g.t.carriers.Read(r.Header)
+	c.ex.Tag = tag.Raw
+	var resp *http.Response
+	var err error
+	switch {
+	case r.Method == http.MethodConnect:
+		resp, err = c.refuse(r, &Problem{Code: CodeBadTarget, Lane: g.cfg.Lane, status: http.StatusMethodNotAllowed,
+			Message: "a guard makes no tunnels", Hint: "send the request itself"}, nil)
+	case tag.Kind == lane.TagLane && tag.Lane == g.cfg.Lane:
+		resp, err = g.pass(c, r)
+	case len(r.Header[keyGuard]) > 0:
+		g.outcome(c, traffic.GuardRejected)
+		resp, err = c.refuse(r, &Problem{Code: lane.CodeLoopDetected, Lane: tag.Lane, Reason: "guard_loop",
+			Message: "another guard has sent this request on already, and it came to a guard again",
+			Hint:    "an instance without a lane in the registry stands behind a guard: see lane ls"}, nil)
+	case g.cfg.Reject:
+		resp, err = g.reject(c, r, tag)
+	default:
+		resp, err = g.bounce(c, r, tag)
+	}
+	if err == nil {
+		c.relay(w, resp)
+	}
+}
+
+func (g *Guard) outcome(c *call, what string) {
+	c.ex.Guard = what
+	g.t.counts.Add(traffic.CountGuard, "outcome", what)
+}
+
+// pass sends a request of the lane to the local process.
+func (g *Guard) pass(c *call, r *http.Request) (*http.Response, error) {
+	g.outcome(c, traffic.GuardPassed)
+	addr := g.cfg.Local[0]
+	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
+	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.cfg.InstanceID, addr, 1
+	passed, _ := lane.Hops(r.Header)
+	c.cleanHead(r.Header)
+	delete(r.Header, keyGuard) // the mark of another hop: not to be passed on by the application
+	lane.WriteHops(r.Header, passed+1)
+	resp, err := c.roundTrip(g.local, r, "http", addr, false)
+	if err != nil {
+		var refused *DialError
+		if !errors.As(err, &refused) || r.Context().Err() != nil {
+			return c.lost(r, err, g.cfg.Lane, &lane.Instance{ID: g.cfg.InstanceID, Addr: addr})
+		}
+		p := &Problem{Code: lane.CodeUpstreamConnect, Service: g.cfg.Service, Lane: g.cfg.Lane,
+			Message: "the local process of " + g.cfg.Service + " takes no connection at " + addr + ": " + cause(refused.Err),
+			Hint:    "start it, or check its port: the guard expects it at " + addr}
+		c.ex.Err = p.Message
+		return c.refuse(r, p, nil)
+	}
+	c.cleanResponse(resp)
+	d := lane.Decision{Kind: lane.KindLaneMatch, Reason: lane.ReasonLaneMatch, Service: g.cfg.Service, Lane: g.cfg.Lane}
+	resp.Header[lane.HeaderDecision] = []string{d.Header(&lane.Instance{ID: g.cfg.InstanceID})}
+	return c.answered(resp), nil
+}
+
+// bounce sends a request that is not the lane's to the baseline, its carriers
+// untouched.
+func (g *Guard) bounce(c *call, r *http.Request, tag lane.Tag) (*http.Response, error) {
+	t := g.t
+	g.outcome(c, traffic.GuardBounced)
+	passed, _ := lane.Hops(r.Header)
+	c.cleanHead(r.Header)
+	cat := t.registry.Catalog()
+	if s := cat.Service(g.cfg.Service); s == nil || !s.HasSnapshot {
+		cat = t.await(r.Context(), g.cfg.Service)
+	}
+	ask := lane.Request{
+		Service: g.cfg.Service, Tag: tag, ForceBaseline: true, Hops: passed,
+		TraceID: c.ex.TraceID, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start), Caller: t.caller,
+	}
+	ask.Caller.InstanceID, ask.Caller.Self = g.cfg.InstanceID, g.cfg.Advertised
+	dec := decisions.Get().(*lane.Decision)
+	defer decisions.Put(dec)
+	t.router.DecideInto(dec, cat, &ask)
+	c.decided(dec)
+	if dec.Kind == lane.KindError {
+		return c.refuse(r, t.problem(r.Context(), dec), dec)
+	}
+	r.Header[lane.HeaderGuard] = []string{guardBounced}
+	lane.WriteHops(r.Header, passed+1)
+	resp, err := c.sendService(r, cat, &ask, dec)
+	if err == nil {
+		resp.Header[keyGuard] = []string{guardBounced}
+	}
+	return resp, err
+}
+
+// reject answers what is not the lane's with 421.
+func (g *Guard) reject(c *call, r *http.Request, tag lane.Tag) (*http.Response, error) {
+	g.outcome(c, traffic.GuardRejected)
+	why, words := guardOther, "the request's tag is not the lane's"
+	switch tag.Kind {
+	case lane.TagNone:
+		why, words = guardUntagged, "the request has no tag"
+	case lane.TagInvalid:
+		why, words = guardInvalid, "the request's tag is no lane name"
+	}
+	resp, err := c.refuse(r, &Problem{Code: CodeGuardRejected, Service: g.cfg.Service, Lane: tag.Lane, Reason: "guard_rejected",
+		status:  http.StatusMisdirectedRequest,
+		Message: words + ": only lane " + string(g.cfg.Lane) + " is served here",
+		Hint:    "call the service by its name through a router that knows lanes"}, nil)
+	if err == nil {
+		resp.Header[keyGuard] = []string{why}
+	}
+	return resp, err
+}
+
+// probe answers a health probe without calling the local process: it only looks
+// whether the port takes a connection.
+func (g *Guard) probe(c *call, w *writer) {
+	g.outcome(c, traffic.GuardProbe)
+	c.ex.Lane = g.cfg.Lane
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	status, body := http.StatusOK, "ok\n"
+	if conn, err := g.dial.dial(ctx, "tcp", g.cfg.Local[0]); err != nil {
+		status, body = http.StatusServiceUnavailable, "the local port is closed\n"
+	} else {
+		conn.Close()
+	}
+	c.ex.First, c.ex.Status = c.t.now().Sub(c.began), status
+	http.Error(w, body[:len(body)-1], status)
+	c.res.n.Store(int64(len(body)))
+	c.finish()
+}

@@ -1,0 +1,70 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+
+	"lane/pkg/lane"
+)
+
+// Codes of the fronts, beside those of decisions.
+const (
+	// CodeGuardRejected is a guard's answer, 421, to a request that is not the
+	// lane's, where it is set to reject.
+	CodeGuardRejected lane.Code = "E_GUARD_REJECTED"
+	// CodeBadTarget is 400: a request target that a proxy cannot send on.
+	CodeBadTarget lane.Code = "E_BAD_TARGET"
+)
+
+// Problem is an error of ours that the caller gets as a response.
+type Problem struct {
+	Code    lane.Code   `json:"code"`
+	Message string      `json:"message"`
+	Service string      `json:"service"`
+	Lane    lane.Name   `json:"lane"`
+	Reason  lane.Reason `json:"reason"`
+	TraceID string      `json:"trace_id"`
+	Hint    string      `json:"hint"`
+
+	status int
+}
+
+func (p *Problem) Error() string { return string(p.Code) + ": " + p.Message }
+
+// Status is the HTTP status of the problem.
+func (p *Problem) Status() int {
+	if p.status != 0 {
+		return p.status
+	}
+	return p.Code.HTTP()
+}
+
+// response is the problem as a response, as if an upstream had sent it. goproxy
+// would make a 500 out of an error.
+func (p *Problem) response(req *http.Request, decision string) *http.Response {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(p) // strings only: cannot fail
+	body := buf.Bytes()
+	h := http.Header{
+		"Content-Type":      {"application/json"},
+		"Content-Length":    {strconv.Itoa(len(body))},
+		"Cache-Control":     {"no-store"},
+		lane.HeaderError:    {string(p.Code)},
+		lane.HeaderDecision: {decision},
+	}
+	if decision == "" {
+		delete(h, lane.HeaderDecision)
+	}
+	code := p.Status()
+	return &http.Response{
+		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, ContentLength: int64(len(body)), Request: req,
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}
+}

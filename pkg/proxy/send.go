@@ -1,0 +1,275 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lane/pkg/lane"
+)
+
+var (
+	errBodyGone   = errors.New("the request's body has already been sent")
+	errWrong101   = errors.New("the server switched protocols without being asked")
+	errNoInstance = errors.New("no instance is left")
+)
+
+// DialError is a connection that could not be made: no byte of the request has
+// left, so another instance may be tried.
+type DialError struct {
+	Addr string
+	Err  error
+}
+
+func (e *DialError) Error() string { return fmt.Sprintf("connect to %s: %v", e.Addr, e.Err) }
+func (e *DialError) Unwrap() error { return e.Err }
+
+// dialer makes TCP connections, always with a deadline.
+type dialer struct {
+	timeout time.Duration
+	// order, if set, is dialled in turn instead of the address that is asked for.
+	order []string
+}
+
+func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	nd := net.Dialer{Timeout: d.timeout}
+	if len(d.order) == 0 {
+		conn, err := nd.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, &DialError{Addr: addr, Err: err}
+		}
+		return conn, nil
+	}
+	var first error
+	for _, a := range d.order {
+		conn, err := nd.DialContext(ctx, network, a)
+		if err == nil {
+			return conn, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, &DialError{Addr: d.order[0], Err: first}
+}
+
+// newHTTP is a transport that changes nothing and keeps its connections.
+func newHTTP(dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
+	return &http.Transport{
+		DialContext:           dial,
+		MaxIdleConns:          0,
+		MaxIdleConnsPerHost:   512,
+		IdleConnTimeout:       30 * time.Second, // under what servers commonly allow
+		DisableCompression:    true,
+		ExpectContinueTimeout: time.Second,
+		TLSHandshakeTimeout:   10 * time.Second,
+	}
+}
+
+// ejected are the instances that have just refused a connection.
+type ejected struct {
+	hold time.Duration
+	live atomic.Int32 // entries, so that the usual case takes no lock
+	mu   sync.Mutex
+	till map[string]time.Time
+}
+
+func (e *ejected) add(id string, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.till == nil {
+		e.till = map[string]time.Time{}
+	}
+	e.till[id] = now.Add(e.hold)
+	e.live.Store(int32(len(e.till)))
+}
+
+// now lists the IDs that are still to be skipped, and forgets the others.
+func (e *ejected) now(now time.Time) []string {
+	if e.live.Load() == 0 {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var ids []string
+	for id, till := range e.till {
+		if now.Before(till) {
+			ids = append(ids, id)
+		} else {
+			delete(e.till, id)
+		}
+	}
+	e.live.Store(int32(len(e.till)))
+	return ids
+}
+
+// reach tries the instances of a decision until one takes the connection. It
+// asks the router again without those that refused, and stays inside the same
+// set: a lane's request never ends in the baseline because a lane's instance
+// was away. On success dec is the decision that served.
+func (c *call) reach(ctx context.Context, cat *lane.Catalog, ask *lane.Request, dec *lane.Decision,
+	try func(*lane.Instance) error,
+) (*lane.Instance, error) {
+	kind, lan := dec.Kind, dec.Lane
+	last := errNoInstance
+	for {
+		in := lane.Pick(dec, c.t.picks.Add(1))
+		if in == nil {
+			return nil, last
+		}
+		c.ex.Tries++
+		c.ex.Instance, c.ex.Addr = in.ID, in.Addr
+		err := try(in)
+		if err == nil {
+			return in, nil
+		}
+		if ctx.Err() != nil {
+			return in, err
+		}
+		var refused *DialError
+		if !errors.As(err, &refused) {
+			return in, err
+		}
+		last = err
+		c.t.ejected.add(in.ID, c.t.now())
+		ask.Excluded = append(ask.Excluded, in.ID)
+		c.t.router.DecideInto(dec, cat, ask)
+		if dec.Kind != kind || dec.Lane != lan {
+			return in, last
+		}
+	}
+}
+
+// sendService sends a request to an instance of a service.
+func (c *call) sendService(req *http.Request, cat *lane.Catalog, ask *lane.Request, dec *lane.Decision) (*http.Response, error) {
+	kind, lan := dec.Kind, dec.Lane
+	scheme := req.URL.Scheme
+	if scheme == "" {
+		scheme = "http"
+	}
+	var resp *http.Response
+	in, err := c.reach(req.Context(), cat, ask, dec, func(in *lane.Instance) (err error) {
+		resp, err = c.roundTrip(c.t.services, req, scheme, in.Addr, false)
+		return err
+	})
+	if err != nil {
+		return c.lost(req, err, lan, in)
+	}
+	dec.Kind, dec.Lane = kind, lan
+	c.cleanResponse(resp)
+	resp.Header[lane.HeaderDecision] = []string{dec.Header(in)}
+	return c.answered(resp), nil
+}
+
+// sendOut sends a request to a host that is no service.
+func (c *call) sendOut(req *http.Request, tag lane.Tag, dec *lane.Decision) (*http.Response, error) {
+	t := c.t
+	t.carriers.Strip(req.Header)
+	if tag.Kind == lane.TagLane && t.names.Colored(c.asked) {
+		t.carriers.Write(req.Header, string(tag.Lane))
+		c.ex.Lane = tag.Lane
+	}
+	c.ex.Addr = c.asked
+	through := req.URL.Scheme == "http" && t.upstream.takes(req.URL)
+	resp, err := c.roundTrip(t.external, req, req.URL.Scheme, req.URL.Host, through)
+	if err != nil {
+		return c.lost(req, err, "", nil)
+	}
+	c.cleanResponse(resp)
+	resp.Header[lane.HeaderDecision] = []string{dec.Header(nil)}
+	return c.answered(resp), nil
+}
+
+// roundTrip is the I/O: the same request to one address.
+func (c *call) roundTrip(via *http.Transport, req *http.Request, scheme, addr string, through bool) (*http.Response, error) {
+	out := req.WithContext(req.Context())
+	out.URL = c.target.url(scheme, addr, c.asked, through)
+	out.Host, out.RequestURI, out.Close = c.asked, "", false
+	out.Body = c.body.out()
+	if out.Body == http.NoBody {
+		out.ContentLength = 0
+	} else {
+		out.GetBody = c.body.again
+	}
+	resp, err := via.RoundTrip(out)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols && c.upgrade == "" {
+		resp.Body.Close()
+		return nil, errWrong101
+	}
+	return resp, nil
+}
+
+// cleanResponse removes what belongs to the connection to the server, and keeps
+// our server from adding what the other has not said.
+func (c *call) cleanResponse(resp *http.Response) {
+	up := ""
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		up = resp.Header.Get("Upgrade")
+	}
+	stripHop(resp.Header, up)
+	if _, ok := resp.Header["Content-Type"]; !ok {
+		resp.Header["Content-Type"] = nil // no sniffing
+	}
+	if code := resp.Header.Get(lane.HeaderError); code != "" {
+		c.ex.Note = "answered by an inner hop: " + code
+	}
+}
+
+// lost is the answer when the request got no response. in is the instance that
+// was tried last, nil for an external host.
+func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instance) (*http.Response, error) {
+	if ctxErr := req.Context().Err(); ctxErr != nil {
+		c.body.release()
+		c.failed(errors.New("the caller went away before the answer"))
+		return nil, ctxErr
+	}
+	where, id := c.asked, ""
+	if in != nil {
+		where, id = c.ex.Service+" at "+in.Addr, in.ID
+	}
+	p := &Problem{Code: lane.CodeUpstreamConnect, Service: c.ex.Service, Lane: lan, Reason: c.ex.Reason}
+	var refused *DialError
+	if errors.As(err, &refused) {
+		p.Message = "cannot connect to " + where + ": " + cause(refused.Err)
+		p.Hint = "nothing was sent; check that it listens there and can be reached from here"
+		if id != "" {
+			p.Hint = "instance " + id + " is registered there but takes no connection; it is skipped for a few seconds"
+		}
+	} else {
+		p.Message = where + " ended the connection without an answer: " + cause(err)
+		p.Hint = "the request was sent and is not repeated; it may have had its effect"
+	}
+	c.ex.Err = p.Message
+	return c.refuse(req, p, nil)
+}
+
+// cause is the innermost useful words of a network error.
+func cause(err error) string {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		if dns.IsNotFound {
+			return "no such host"
+		}
+		return dns.Err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		if op.Timeout() {
+			return "timed out"
+		}
+		return op.Err.Error()
+	}
+	if errors.Is(err, io.EOF) {
+		return "connection closed"
+	}
+	return err.Error()
+}

@@ -1,0 +1,315 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+)
+
+// Registry is where the engine looks services up.
+type Registry interface {
+	// Catalog is what is known now: one atomic load, never nil.
+	Catalog() *lane.Catalog
+	// Need makes sure that a service is watched and waits for its first answer
+	// or for ctx.
+	Need(ctx context.Context, service string) error
+	// Services are the names of all services, for "did you mean".
+	Services(ctx context.Context) ([]string, error)
+}
+
+// Config is everything that a Transport needs. Registry, Router and Log are
+// required; a zero value elsewhere is the default.
+type Config struct {
+	Registry Registry
+	// Router decides. A developer's proxy wants a policy that rejects invalid
+	// tags; a gateway's drops them.
+	Router   *lane.Router
+	Carriers *lane.Carriers // nil: lane.DefaultCarriers
+	Names    *Names         // nil: no configured names
+	// Lane colors what comes without a tag through the forward front; empty
+	// colors nothing.
+	Lane   lane.Name
+	Caller lane.Caller
+
+	Log    *traffic.Log
+	Counts *traffic.Counts // nil: counts of its own, see Transport.Counts
+
+	// Upstream is an inherited proxy, for external hosts only.
+	Upstream Upstream
+	// Self are addresses of our own listeners, host:port. The fronts add theirs.
+	Self []string
+	// Resolves reports whether the local resolver knows a name; nil asks the
+	// system's.
+	Resolves func(ctx context.Context, host string) bool
+
+	KeepHeaders bool          // record heads, secrets masked
+	FirstAnswer time.Duration // wait for a service's first answer; 0: 2 s
+	DialTimeout time.Duration // 0: 3 s towards instances, 10 s elsewhere
+	EjectFor    time.Duration // how long a refusing instance is skipped; 0: 5 s
+	Now         func() time.Time
+	Logger      *slog.Logger // nil: discards
+}
+
+// Transport colors, looks up, decides, sends and records. It is safe for
+// concurrent use; its fronts share one.
+type Transport struct {
+	registry Registry
+	router   *lane.Router
+	carriers *lane.Carriers
+	names    *Names
+	lane     lane.Name
+	caller   lane.Caller
+	log      *traffic.Log
+	counts   *traffic.Counts
+	resolves func(context.Context, string) bool
+	keep     bool
+	first    time.Duration
+	now      func() time.Time
+	logger   *slog.Logger
+
+	dial     dialer
+	services *http.Transport // to instances: never through a proxy
+	external *http.Transport // to everything else
+	upstream upstream
+	ejected  ejected
+	self     ownAddrs
+	picks    atomic.Uint64
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// NewTransport checks the configuration and makes a Transport. Close it.
+func NewTransport(cfg Config) (*Transport, error) {
+	if cfg.Registry == nil || cfg.Router == nil || cfg.Log == nil {
+		return nil, errors.New("proxy: Registry, Router and Log are required")
+	}
+	t := &Transport{
+		registry: cfg.Registry, router: cfg.Router, carriers: cfg.Carriers, names: cfg.Names,
+		lane: cfg.Lane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts,
+		resolves: cfg.Resolves, keep: cfg.KeepHeaders, now: cfg.Now, logger: cfg.Logger,
+		first: orDefault(cfg.FirstAnswer, 2*time.Second),
+	}
+	if t.carriers == nil {
+		c := lane.DefaultCarriers()
+		t.carriers = &c
+	}
+	if t.names == nil {
+		t.names = &Names{}
+	}
+	if t.counts == nil {
+		t.counts = &traffic.Counts{}
+	}
+	if t.now == nil {
+		t.now = time.Now
+	}
+	if t.logger == nil {
+		t.logger = slog.New(slog.DiscardHandler)
+	}
+	if t.resolves == nil {
+		t.resolves = func(ctx context.Context, host string) bool {
+			addrs, err := net.DefaultResolver.LookupHost(ctx, host)
+			return err == nil && len(addrs) > 0
+		}
+	}
+	t.ejected.hold = orDefault(cfg.EjectFor, 5*time.Second)
+	for _, a := range cfg.Self {
+		t.self.add(a)
+	}
+	var err error
+	if t.upstream, err = newUpstream(cfg.Upstream, &t.self); err != nil {
+		return nil, err
+	}
+	t.dial = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second)}
+	t.services = newHTTP(dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second)}.dial)
+	t.external = newHTTP(t.dial.dial)
+	t.external.ForceAttemptHTTP2 = true
+	t.external.Proxy = t.upstream.forRequest
+	return t, nil
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d <= 0 {
+		return def
+	}
+	return d
+}
+
+// Close ends idle connections. Call it when the fronts have ended.
+func (t *Transport) Close() {
+	t.services.CloseIdleConnections()
+	t.external.CloseIdleConnections()
+}
+
+// Counts are the totals so far.
+func (t *Transport) Counts() *traffic.Counts { return t.counts }
+
+// RoundTrip sends a request as the forward front does. Errors of ours come as
+// responses; an error is returned only when the caller's context has ended.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	out := req.WithContext(req.Context())
+	out.Header = req.Header.Clone()
+	if out.Header == nil {
+		out.Header = http.Header{}
+	}
+	if out.Host == "" {
+		out.Host = out.URL.Host
+	}
+	c := t.newCall(traffic.FrontForward, out)
+	c.body.owned = true
+	return c.forward(out)
+}
+
+// decisions are reused: a decision over a large service has large slices.
+var decisions = sync.Pool{New: func() any { return new(lane.Decision) }}
+
+// forward is the whole way of one request of the developer's.
+func (c *call) forward(req *http.Request) (*http.Response, error) {
+	t := c.t
+	// 1 Color. What the request says comes first: it is how an untagged call is
+	// made, and how a service passes on what it was called with.
+	got := t.carriers.Read(req.Header)
+	c.ex.Tag = got.Raw
+	tag := got
+	if tag.Kind == lane.TagNone && t.lane != "" {
+		tag = lane.Tag{Kind: lane.TagLane, Lane: t.lane, Raw: string(t.lane)}
+	}
+	passed, _ := lane.Hops(req.Header)
+	c.cleanHead(req.Header)
+
+	// 2 Look.
+	service, cat, prob := t.look(req.Context(), c.asked)
+	if prob != nil {
+		return c.refuse(req, prob, nil)
+	}
+
+	// 3 Decide.
+	ask := lane.Request{
+		Service: service, External: service == "", Tag: tag, Hops: passed,
+		TraceID: c.ex.TraceID, Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
+	}
+	dec := decisions.Get().(*lane.Decision)
+	defer decisions.Put(dec)
+	t.router.DecideInto(dec, cat, &ask)
+	c.decided(dec)
+
+	if service == "" {
+		return c.sendOut(req, tag, dec)
+	}
+	if dec.Kind == lane.KindError {
+		return c.refuse(req, t.problem(req.Context(), dec), dec)
+	}
+	if w := t.color(req.Header, got, dec.PassOn); len(w) > 0 {
+		c.ex.Warnings = append(c.ex.Warnings, w...)
+	}
+	lane.WriteHops(req.Header, passed+1)
+
+	// 4 Send, 5 Record: when the response's body ends.
+	return c.sendService(req, cat, &ask, dec)
+}
+
+// color writes what goes on with the request. A carrier that already says it
+// stays as it is; a tag that the decision dropped is taken away.
+func (t *Transport) color(h http.Header, got, passOn lane.Tag) (warnings []string) {
+	switch {
+	case passOn.Kind == lane.TagLane:
+		return t.carriers.Write(h, string(passOn.Lane))
+	case passOn.Kind == lane.TagNone && got.Kind != lane.TagNone:
+		return t.carriers.Write(h, "")
+	}
+	return nil
+}
+
+// look finds the service that a host names, empty for an external host, and
+// the catalog to decide by. Only the first request for a service waits.
+func (t *Transport) look(ctx context.Context, asked string) (string, *lane.Catalog, *Problem) {
+	cat := t.registry.Catalog()
+	place := t.names.Classify(asked, cat)
+	if place.Service == "" {
+		return "", cat, nil
+	}
+	svc := cat.Service(place.Service)
+	if svc == nil || !svc.HasSnapshot {
+		cat = t.await(ctx, place.Service)
+		svc = cat.Service(place.Service)
+	}
+	if !place.Bare || cat.Trust.State != lane.Fresh {
+		return place.Service, cat, nil
+	}
+	if svc != nil && (len(svc.Instances) > 0 || len(svc.Declared) > 0 || svc.ACLFiltered) {
+		return place.Service, cat, nil
+	}
+	// A bare name that the registry lacks: a host of the local network, perhaps.
+	wait, cancel := context.WithTimeout(ctx, t.first)
+	defer cancel()
+	if t.resolves(wait, place.Service) {
+		return "", cat, nil
+	}
+	return "", cat, t.unknown(ctx, place.Service)
+}
+
+// await waits for a service's first answer, for a bounded time, and returns the
+// catalog then. No answer is not an absence: the catalog is then not trusted.
+func (t *Transport) await(ctx context.Context, service string) *lane.Catalog {
+	wait, cancel := context.WithTimeout(ctx, t.first)
+	defer cancel()
+	err := t.registry.Need(wait, service)
+	cat := t.registry.Catalog()
+	if s := cat.Service(service); err != nil && (s == nil || !s.HasSnapshot) {
+		trust := cat.Trust
+		trust.State = lane.Unreachable
+		return cat.WithTrust(trust)
+	}
+	return cat
+}
+
+// Locate says which service a host names ("" for an external host) and by which
+// catalog the next request for it would be decided. It sends nothing.
+func (t *Transport) Locate(ctx context.Context, hostport string) (service string, cat *lane.Catalog, err error) {
+	service, cat, p := t.look(ctx, hostport)
+	if p != nil {
+		return service, cat, p
+	}
+	return service, cat, nil
+}
+
+// unknown is the answer for a service that the registry does not have.
+func (t *Transport) unknown(ctx context.Context, service string) *Problem {
+	p := &Problem{Code: lane.CodeNoInstances, Service: service,
+		Message: "no service " + service + " in the registry, and no host of that name",
+		Hint:    "start it, or check the name"}
+	t.suggest(ctx, p)
+	return p
+}
+
+// suggest adds the nearest names to a problem about an unknown service.
+func (t *Transport) suggest(ctx context.Context, p *Problem) {
+	wait, cancel := context.WithTimeout(ctx, t.first)
+	defer cancel()
+	all, err := t.registry.Services(wait)
+	if err != nil {
+		return
+	}
+	if near := nearest(p.Service, all); len(near) > 0 {
+		p.Message += "; nearest: " + strings.Join(near, ", ")
+		p.Hint = "did you mean " + near[0] + "?"
+	}
+}
+
+// problem turns a decision that is an error into an answer.
+func (t *Transport) problem(ctx context.Context, d *lane.Decision) *Problem {
+	p := &Problem{Code: d.Code, Service: d.Service, Lane: d.Lane, Reason: d.Reason,
+		Message: d.Message(), Hint: d.Hint()}
+	if d.Code == lane.CodeNoInstances {
+		t.suggest(ctx, p)
+	}
+	return p
+}
