@@ -1,0 +1,79 @@
+package consultest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"lane/pkg/consul/dev"
+)
+
+// Variable names the real Consul's binary.
+const Variable = "LANE_TEST_CONSUL"
+
+// Each runs f on a fresh embedded registry and, if LANE_TEST_CONSUL is set, on
+// the real Consul too; addr is host:port. The real one is shared by the tests of
+// a process, so that tests must use names of their own: see Name.
+func Each(t *testing.T, f func(t *testing.T, addr string)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) { f(t, Embedded(t)) })
+	if os.Getenv(Variable) != "" {
+		t.Run("consul", func(t *testing.T) {
+			addr, _ := Real(t)
+			f(t, addr)
+		})
+	}
+}
+
+// Embedded serves a fresh embedded registry on a free port of 127.0.0.1 until
+// the test ends.
+func Embedded(t testing.TB) (addr string) {
+	t.Helper()
+	return Serve(t, dev.New(dev.Options{}))
+}
+
+// Serve serves r, and runs its clock, until the test ends.
+func Serve(t testing.TB, r *dev.Registry) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen for the embedded registry: %v", err)
+	}
+	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = srv.Serve(l) })
+	running.Go(func() { _ = r.Run(ctx) })
+	t.Cleanup(func() {
+		// The clock first: it lets the waiting queries go.
+		cancel()
+		_ = srv.Close()
+		running.Wait()
+	})
+	return l.Addr().String()
+}
+
+// Real is the address of the real Consul, started at the first call and shared
+// by the process; ok is false if LANE_TEST_CONSUL is not set. Whoever calls it
+// ends it with StopReal in TestMain.
+func Real(t testing.TB) (addr string, ok bool) {
+	t.Helper()
+	binary := os.Getenv(Variable)
+	if binary == "" {
+		return "", false
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.process == nil {
+		p, err := start(binary)
+		if err != nil {
+			t.Fatalf("start the real Consul (%s): %v", Variable, err)
+		}
+		shared.process = p
+	}
+	return shared.process.addr, true
+}

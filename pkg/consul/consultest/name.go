@@ -1,0 +1,14 @@
+package consultest
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+)
+
+// Name is a name that no other test of the process uses: base, a hyphen and
+// eight letters or digits.
+func Name(t testing.TB, base string) string {
+	t.Helper()
+	return base + "-" + strings.ToLower(rand.Text()[:8])
+}

@@ -1,0 +1,215 @@
+package consultest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	startAttempts = 5
+	startTimeout  = 30 * time.Second
+)
+
+// shared is the process's one real Consul: starting one takes a second, and a
+// table of a hundred cases must not take a hundred.
+var shared struct {
+	sync.Mutex
+	process *process
+}
+
+// StopReal ends the real Consul that Real started, if it did. Call it in
+// TestMain after the tests.
+func StopReal() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.process != nil {
+		shared.process.stop()
+		shared.process = nil
+	}
+}
+
+// Start starts a real Consul of the test's own, which ends with the test.
+func Start(t testing.TB, binary string) (addr string) {
+	t.Helper()
+	p, err := start(binary)
+	if err != nil {
+		t.Fatalf("start the real Consul: %v", err)
+	}
+	t.Cleanup(p.stop)
+	return p.addr
+}
+
+type process struct {
+	addr string
+	cmd  *exec.Cmd
+	dir  string
+	done chan struct{}
+}
+
+// start tries again with other ports when another process took one between our
+// look and Consul's start.
+func start(binary string) (*process, error) {
+	info, err := os.Stat(binary)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", binary)
+	}
+	var failed error
+	for range startAttempts {
+		p, err := startOnce(binary)
+		if err == nil {
+			return p, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, failed
+}
+
+func startOnce(binary string) (*process, error) {
+	ports, err := freePorts(4)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "lane-consul-")
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+
+	p := &process{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), dir: dir, done: make(chan struct{})}
+	p.cmd = exec.Command(binary, "agent", "-dev", "-bind", "127.0.0.1", "-node", "dev",
+		"-http-port", strconv.Itoa(ports[0]), "-server-port", strconv.Itoa(ports[1]),
+		"-serf-lan-port", strconv.Itoa(ports[2]), "-serf-wan-port", strconv.Itoa(ports[3]),
+		"-dns-port", "-1", "-grpc-port", "-1", "-log-level", "info",
+		// All tests come from one address and watch much; no look for updates.
+		"-hcl", "ports { grpc_tls = -1 } disable_update_check = true limits { http_max_conns_per_client = 1000 }")
+	p.cmd.Dir = dir
+	p.cmd.Env = environment()
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := p.cmd.Start(); err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	if err := p.ready(); err != nil {
+		tail := p.tail()
+		p.stop()
+		return nil, fmt.Errorf("%w; its log ends:\n%s", err, tail)
+	}
+	return p, nil
+}
+
+// environment keeps the tests' own Consul settings away from the agent.
+func environment() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "CONSUL_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// ready waits for a leader and for the node's own check, without which no
+// session can be made.
+func (p *process) ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
+	for {
+		err := p.ask(ctx, client, "/v1/health/state/passing", "serfHealth")
+		if err == nil {
+			// The update that follows the check moves indexes under the first tests.
+			err = p.ask(ctx, client, "/v1/catalog/nodes?filter="+"%22consul-network-segment%22+in+Meta", "consul-network-segment")
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return errors.New("it ended by itself")
+		case <-ctx.Done():
+			return fmt.Errorf("not ready after %s: %w", startTimeout, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (p *process) ask(ctx context.Context, client *http.Client, path, want string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+		return fmt.Errorf("%s: %s", path, resp.Status)
+	}
+	return nil
+}
+
+func (p *process) tail() string {
+	data, err := os.ReadFile(filepath.Join(p.dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-2000):])
+}
+
+// stop kills: a test's Consul has nothing to save.
+func (p *process) stop() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+	_ = os.RemoveAll(p.dir)
+}
+
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	var open []net.Listener
+	defer func() {
+		for _, l := range open {
+			_ = l.Close()
+		}
+	}()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		open = append(open, l)
+		addr, ok := l.Addr().(*net.TCPAddr)
+		if !ok {
+			return nil, fmt.Errorf("no TCP address: %v", l.Addr())
+		}
+		ports = append(ports, addr.Port)
+	}
+	return ports, nil
+}

@@ -1,0 +1,125 @@
+package dev
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// maxKVValue is Consul's default limit of a value and of a transaction, in bytes.
+const maxKVValue = 512 << 10
+
+// maxBody bounds every other request body, in bytes.
+const maxBody = 1 << 20
+
+// failure is an answer of plain text that is no success.
+type failure struct {
+	code int
+	text string
+}
+
+func (f failure) Error() string { return f.text }
+
+func failf(code int, format string, args ...any) error {
+	return failure{code, fmt.Sprintf(format, args...)}
+}
+
+// status is not a failure: the answer has a body, and this code.
+type status struct{ code int }
+
+func (s status) Error() string { return strconv.Itoa(s.code) }
+
+// handler answers with a value that is rendered as JSON, with nil and no error
+// if it has written its own answer, or with an error.
+type handler func(w http.ResponseWriter, req *http.Request) (any, error)
+
+func answer(w http.ResponseWriter, v any, err error) {
+	code := http.StatusOK
+	var s status
+	var f failure
+	switch {
+	case errors.As(err, &s):
+		code = s.code
+	case errors.As(err, &f):
+		writeText(w, f.code, f.text)
+		return
+	case err != nil:
+		writeText(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	if text, ok := v.(plain); ok {
+		writeText(w, code, string(text))
+		return
+	}
+	if v == nil {
+		return
+	}
+	body, err := json.MarshalIndent(v, "", "    ")
+	if err != nil {
+		writeText(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// plain is an answer of text.
+type plain string
+
+func writeText(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text)
+}
+
+// decode reads a JSON body and refuses fields that 1.14.11 does not know, as it
+// does itself.
+func decode(req *http.Request, into any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(nil, req.Body, maxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return failf(http.StatusRequestEntityTooLarge, "Request body too large, max size: %d bytes.", maxBody)
+		}
+		return failf(http.StatusBadRequest, "Request decode failed: %v", err)
+	}
+	return nil
+}
+
+// meta is what the headers of a read say.
+type meta struct {
+	index       uint64
+	consistency string
+	streaming   bool
+}
+
+func (m meta) write(w http.ResponseWriter) {
+	h := w.Header()
+	// 0 would make a client ask again at once, for ever.
+	h.Set("X-Consul-Index", strconv.FormatUint(max(m.index, 1), 10))
+	// Not a number here, and the client stops reading the headers.
+	h.Set("X-Consul-LastContact", "0")
+	// Consul says false on every answer of its streaming backend.
+	h.Set("X-Consul-KnownLeader", strconv.FormatBool(!m.streaming))
+	backend := "blocking-query"
+	if m.streaming {
+		backend = "streaming"
+	}
+	h.Set("X-Consul-Query-Backend", backend)
+	if m.consistency != "" {
+		h.Set("X-Consul-Effective-Consistency", m.consistency)
+	}
+}
+
+// decodeLoose reads a JSON body and lets fields be that nobody knows.
+func decodeLoose(req *http.Request, into any) error {
+	if err := json.NewDecoder(http.MaxBytesReader(nil, req.Body, maxBody)).Decode(into); err != nil {
+		return failf(http.StatusBadRequest, "Request decode failed: %v", err)
+	}
+	return nil
+}
