@@ -8,22 +8,71 @@ import (
 	"lane/pkg/lane"
 )
 
-func checkPreset(v string) error {
-	if slices.Contains(lane.PresetNames(), v) {
-		return nil
+// Carriers are where a tag is written and read, by preset or header and accept.
+func (s *Settings) Carriers() (lane.Carriers, error) {
+	c := lane.DefaultCarriers()
+	if s.Preset != "" {
+		var err error
+		if c, err = lane.Preset(s.Preset); err != nil {
+			return lane.Carriers{}, err
+		}
 	}
-	if near := nearest(v, lane.PresetNames()); near != "" {
+	if s.Header != "" && s.Header != lane.HeaderTag {
+		c.Header = s.Header
+		c.Aliases = append(c.Aliases, lane.HeaderTag) // other lanes' callers write it
+	}
+	for _, a := range s.Accept {
+		if !isPreset(a) {
+			c.Aliases = append(c.Aliases, a)
+			continue
+		}
+		p, err := lane.Preset(a)
+		if err != nil {
+			return lane.Carriers{}, err
+		}
+		for _, k := range p.Extra {
+			k.ReadOnly = true
+			if !slices.ContainsFunc(c.Extra, func(have lane.Carrier) bool {
+				return have.Header == k.Header && have.Member == k.Member && have.Prefix == k.Prefix
+			}) {
+				c.Extra = append(c.Extra, k)
+			}
+		}
+	}
+	return c, nil
+}
+
+// Policy is how this machine's own proxy decides: as the shared gateway does,
+// but a malformed tag is the developer's own mistake, and told.
+func (s *Settings) Policy() lane.Policy {
+	p := lane.DefaultPolicy()
+	p.InvalidTag = lane.InvalidReject
+	p.NoMatch = lane.NoMatch(s.NoMatch)
+	if s.Strict {
+		p.Mode = lane.Strict
+	}
+	return p
+}
+
+func isPreset(v string) bool {
+	base, _, _ := strings.Cut(v, ":")
+	return slices.Contains(lane.PresetNames(), base)
+}
+
+func checkPreset(v string) error {
+	_, err := lane.Preset(v)
+	if near := nearest(v, lane.PresetNames()); err != nil && !isPreset(v) && near != "" {
 		return fmt.Errorf("no preset %q; did you mean %s?", v, near)
 	}
-	return fmt.Errorf("no preset %q; there are %s", v, strings.Join(lane.PresetNames(), ", "))
+	return err
 }
 
 // checkCarrier reads one of accept: a preset's name, else a header's. A word
 // that looks like a misspelled preset is no header: it would be read from a
 // header that nobody sends.
 func checkCarrier(v string) (string, error) {
-	if slices.Contains(lane.PresetNames(), v) {
-		return v, nil
+	if isPreset(v) {
+		return v, checkPreset(v)
 	}
 	if near := nearest(v, lane.PresetNames()); near != "" {
 		return "", fmt.Errorf("no preset %q; did you mean %s?", v, near)
