@@ -54,6 +54,7 @@ func (f *feed) exchanges(ctx context.Context) {
 		after   uint64
 		started time.Time // of the session that after belongs to
 		retry   time.Duration
+		seen    bool
 	)
 	for {
 		rows, lost, err := f.src.Next(ctx, after)
@@ -70,7 +71,7 @@ func (f *feed) exchanges(ctx context.Context) {
 			if s, err := f.src.Status(ctx); err == nil && !s.Started.Equal(started) {
 				if !started.IsZero() {
 					f.send(restartMsg{})
-					after = 0
+					after, seen = 0, false
 				}
 				started = s.Started
 			}
@@ -84,6 +85,10 @@ func (f *feed) exchanges(ctx context.Context) {
 		}
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Seq
+			if !seen {
+				// What the session forgot before we looked is no loss of ours.
+				seen, lost = true, 0
+			}
 			at := f.now()
 			f.moved.Store(at.UnixNano())
 			f.send(batchMsg{at: at, rows: rows, lost: lost})

@@ -17,15 +17,15 @@ func helpLines(binds []binding, attached bool, t text, w int) []cell {
 		}
 		means := h.Desc
 		if b.act == actQuit {
-			means = "quit, and stop exposing (asks)"
+			means = "stop exposing (asks first)"
 			if attached {
-				means = "quit; the session goes on"
+				means = "quit; the session stays"
 			}
 		}
-		keys = append(keys, cell{fit(h.Key, 13) + means, plain})
+		keys = append(keys, cell{fit(h.Key, 12) + means, plain})
 	}
 
-	words := []cell{{"MARKS  ! error  > fallback  x turned away", bold}, {}}
+	words := []cell{{"MARKS  ! error > fallback x sent away", bold}}
 	for _, r := range []string{traffic.RouteLane, traffic.RouteBase, traffic.RouteFallback, traffic.RouteKilled,
 		traffic.RouteGuard, traffic.RouteExternal, traffic.RouteError} {
 		words = append(words, cell{fit(r, 8) + routeMeans(r), routeClass(r)})
@@ -35,8 +35,8 @@ func helpLines(binds []binding, attached bool, t text, w int) []cell {
 		words = append(words, cell{fit(k.Key+":", 7) + k.Values, plain})
 	}
 
-	const left = 44
-	if w < left+36 {
+	const left = 39
+	if w < left+39 {
 		return append(append(keys, cell{}), words...)
 	}
 	lines := make([]cell, 0, max(len(keys), len(words)))

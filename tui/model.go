@@ -86,6 +86,7 @@ func newModel(o Options) model {
 		binds:    bindings(),
 		now:      now,
 		list:     newList(),
+		rate:     rate{since: now},
 	}
 }
 
@@ -112,7 +113,7 @@ func (m model) update(msg tea.Msg) model {
 	case statusMsg:
 		m = m.session(msg)
 	case restartMsg:
-		m.list, m.rate, m.lost, m.lostNow = m.list.clear(), rate{}, 0, 0
+		m.list, m.rate, m.lost, m.lostNow = m.list.clear(), rate{since: m.now}, 0, 0
 	}
 	// The room for the list depends on the size and on what stands above it.
 	m.list = m.list.resize(m.layout().rows)
@@ -122,7 +123,7 @@ func (m model) update(msg tea.Msg) model {
 func (m model) batch(msg batchMsg) model {
 	m.now = msg.at
 	m.list = m.list.add(msg.rows)
-	m.rate = m.rate.add(msg.at, uint64(len(msg.rows))+msg.lost)
+	m.rate = m.rate.add(msg.at, recent(msg.rows, msg.at)+msg.lost)
 	if msg.lost > 0 {
 		m.lost += msg.lost
 		m.lostNow, m.lostAt = msg.lost, msg.at
@@ -302,7 +303,11 @@ func (s scroll) move(act action, page int) scroll {
 const scrollMost = 10_000
 
 // rate counts requests over a sliding window.
-type rate struct{ samples []sample }
+type rate struct {
+	since   time.Time // when the counting began
+	last    time.Time
+	samples []sample
+}
 
 type sample struct {
 	at time.Time
@@ -322,6 +327,7 @@ func (r rate) at(now time.Time) rate {
 		old++
 	}
 	r.samples = append([]sample(nil), r.samples[old:]...)
+	r.last = now
 	return r
 }
 
@@ -330,5 +336,18 @@ func (r rate) perSecond() float64 {
 	for _, s := range r.samples {
 		n += s.n
 	}
-	return float64(n) / rateWindow.Seconds()
+	over := max(min(r.last.Sub(r.since), rateWindow), time.Second)
+	return float64(n) / over.Seconds()
+}
+
+// recent is how many rows ended within the window: the first batch of a session
+// that has run for long brings its history, which is no traffic of now.
+func recent(rows []traffic.Exchange, now time.Time) uint64 {
+	n := uint64(0)
+	for i := range rows {
+		if now.Sub(rows[i].Start.Add(rows[i].Took)) < rateWindow {
+			n++
+		}
+	}
+	return n
 }

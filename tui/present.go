@@ -284,37 +284,34 @@ func registryWord(r control.RegistryStatus, now time.Time) (string, class) {
 // problem is a line above the list: something that the user should know of now.
 type problem struct {
 	text  string
+	more  string // added where there is room for all of it
 	class class
 }
 
 // problems are a session's troubles, the worst first.
 func problems(s control.Status, now time.Time, t text) []problem {
 	var out []problem
-	bad := func(s string) { out = append(out, problem{"!! " + s, badText}) }
+	bad := func(s, more string) { out = append(out, problem{"!! " + s, more, badText}) }
 	for _, v := range s.Services {
 		name := t.clean(v.Name, 64)
 		switch v.State {
 		case control.StateClaimLost:
-			bad(name + ": claim lost" + note(v.Note, t) + "; no longer exposed here")
+			bad(name+": claim lost, no longer exposed from here", note(v.Note, t))
 		case control.StateLocalClosed:
-			bad(name + ": nothing listens on " + t.clean(v.Local, 64) + "; lane callers get an error until it does")
+			bad(name+": nothing listens on "+t.clean(v.Local, 64)+"; its lane callers get errors", note(v.Note, t))
 		case control.StateUnconfirmed:
-			bad(name + ": not confirmed by the registry" + note(v.Note, t))
+			bad(name+": not confirmed by the registry", note(v.Note, t))
 		}
 	}
 	if s.Registry.State == registryUnreachable || s.Registry.State == registryStale {
-		line := "registry " + t.clean(s.Registry.Address, 80) + " is out of date"
+		how := " has no leader"
 		if s.Registry.State == registryUnreachable {
-			line = "registry " + t.clean(s.Registry.Address, 80) + " does not answer"
+			how = " does not answer"
 		}
-		line += "; decisions use what was last known"
-		if s.Registry.Error != "" {
-			line += " (" + t.clean(s.Registry.Error, 160) + ")"
-		}
-		bad(line)
+		bad("registry "+t.clean(s.Registry.Address, 80)+how+"; routing by what was last known", note(s.Registry.Error, t))
 	}
 	for _, w := range s.Warnings {
-		out = append(out, problem{" ! " + t.clean(w, 300), warnText})
+		out = append(out, problem{text: " ! " + t.clean(w, 300), class: warnText})
 	}
 	return out
 }
@@ -356,7 +353,11 @@ func brief(e *traffic.Exchange, t text, w int) []cell {
 		}
 	}
 	target = t.clean(target, 200)
-	head := string(mark) + " " + t.clean(serviceWord(e), 100) + " " + t.clean(e.Method, 20) + " "
+	head := string(mark) + " "
+	if e.Method != "CONNECT" { // its path is the host
+		head += t.clean(serviceWord(e), 100) + " "
+	}
+	head += t.clean(e.Method, 20) + " "
 	room := max(w-len(head)-len(target), w/3)
 	head += strings.TrimRight(fit(t.clean(pathWord(e, rawFor(room)), rawFor(room)), room), " ")
 	lines := []cell{

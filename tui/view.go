@@ -35,7 +35,7 @@ func (m model) layout() layout {
 	l := layout{problems: m.problems()}
 	if most := max(h/8, 2); len(l.problems) > most {
 		more := len(l.problems) - most + 1
-		l.problems = append(l.problems[:most-1:most-1], problem{"!! and " + plural(more, "more problem"), badText})
+		l.problems = append(l.problems[:most-1:most-1], problem{text: "!! and " + plural(more, "more problem"), class: badText})
 	}
 	l.body = h - 2 - 3 // header and rule; rule, status line and keys
 	l.page = l.body
@@ -58,17 +58,17 @@ func (m *model) problems() []problem {
 	var out []problem
 	if m.gone != nil && m.known {
 		if m.ended() {
-			out = append(out, problem{"!! The session has ended. The rows below are history.", badText})
+			out = append(out, problem{text: "!! The session has ended. The rows below are history.", class: badText})
 		} else {
 			out = append(out,
-				problem{"!! The session does not answer: " + t.clean(m.gone.Error(), 300), badText},
-				problem{"   Trying again. The rows below are history and are not being updated.", badText})
+				problem{"!! The session does not answer", ": " + t.clean(m.gone.Error(), 160), badText},
+				problem{text: "   Trying again. The rows below are history and are not being updated.", class: badText})
 		}
 		return out
 	}
 	out = problems(m.status, m.now, t)
 	if m.lostNow > 0 && m.now.Sub(m.lostAt) < rateWindow {
-		out = append(out, problem{" ! " + count(m.lostNow) + " rows came too fast and are not in this list; every request was served", warnText})
+		out = append(out, problem{text: " ! " + count(m.lostNow) + " rows came too fast for this list; their requests were served", class: warnText})
 	}
 	return out
 }
@@ -96,10 +96,8 @@ func (m *model) lines() []string {
 	}
 	var body []string
 	switch {
-	case m.screen == screenHelp:
-		body = m.scrolled(helpLines(m.binds, m.attached, m.fixed.text, m.width-2), m.help, l.body)
-	case m.screen == screenDetail:
-		body = m.scrolled(detailLines(&m.detail.of, m.fixed, m.width-2), m.detail.scroll, l.body)
+	case m.screen != screenList:
+		body = m.scrolled(l.page)
 	case !m.known:
 		body = m.connecting()
 	case m.list.n == 0 && len(m.list.waiting) == 0 && m.gone == nil:
@@ -193,7 +191,11 @@ func (m *model) rateWord() string {
 func (m *model) problemLines(l layout) []string {
 	var out []string
 	for _, p := range l.problems {
-		out = append(out, m.paint(p.class, cut(p.text, m.width)))
+		s := p.text
+		if p.more != "" && ansi.StringWidth(s)+ansi.StringWidth(p.more) <= m.width {
+			s += p.more
+		}
+		out = append(out, m.paint(p.class, cut(s, m.width)))
 	}
 	return out
 }
@@ -343,8 +345,17 @@ func (m *model) empty() []string {
 	return append(out, "", "  Requests to lane "+t.clean(string(s.Lane), 80)+" show here as they happen.")
 }
 
-// scrolled is the part of a text that is on the screen.
-func (m *model) scrolled(text []cell, s scroll, room int) []string {
+// text is what fills the screen that is open, in lines, and where it stands.
+func (m *model) text() (lines []cell, at scroll) {
+	if m.screen == screenHelp {
+		return helpLines(m.binds, m.attached, m.fixed.text, m.width-2), m.help
+	}
+	return detailLines(&m.detail.of, m.fixed, m.width-2), m.detail.scroll
+}
+
+// scrolled is the part of that text that is on the screen.
+func (m *model) scrolled(room int) []string {
+	text, s := m.text()
 	top := min(s.top, max(len(text)-room, 0))
 	var out []string
 	for _, c := range text[top:min(top+room, len(text))] {
@@ -366,15 +377,24 @@ func (m *model) statusLine() string {
 	case m.screen == screenDetail:
 		left = append(left, "exchange "+count(m.detail.of.Seq))
 	}
+	if m.screen != screenList {
+		text, s := m.text()
+		page := m.layout().page
+		if over := len(text) - page; over > 0 {
+			top := min(s.top, over)
+			right = "lines " + strconv.Itoa(top+1) + "-" + strconv.Itoa(top+page) + " of " + strconv.Itoa(len(text))
+		}
+	}
 	if m.screen == screenList && m.known {
 		l := &m.list
 		if !l.filter.Empty() {
 			left = append(left, "/"+m.fixed.text.clean(l.filter.String(), 200), count(uint64(len(l.shown)))+" of "+count(uint64(l.n))+" shown")
 		} else {
-			left = append(left, plural(l.n, "exchange"))
-		}
-		if l.n == ringSize {
-			left = append(left, "older ones dropped out")
+			s := plural(l.n, "exchange")
+			if l.n == ringSize {
+				s = "newest " + s
+			}
+			left = append(left, s)
 		}
 		switch {
 		case l.paused:
@@ -468,13 +488,10 @@ func (m *model) tinyLines(l layout) []string {
 		name += " GONE"
 	}
 	out := []string{cut(name+" "+m.rateWord(), m.width)}
-	switch m.screen {
-	case screenHelp:
-		out = append(out, m.scrolled(helpLines(m.binds, m.attached, m.fixed.text, m.width-1), m.help, l.page)...)
-	case screenDetail:
-		out = append(out, m.scrolled(detailLines(&m.detail.of, m.fixed, m.width-1), m.detail.scroll, l.page)...)
-	default:
+	if m.screen == screenList {
 		out = append(out, m.tinyRows(l)...)
+	} else {
+		out = append(out, m.scrolled(l.page)...)
 	}
 	for len(out) < m.height-1 {
 		out = append(out, "")
@@ -491,7 +508,8 @@ func (m *model) tinyRows(l layout) []string {
 	var out []string
 	for i := m.list.top; i < min(m.list.top+l.rows, len(m.list.shown)); i++ {
 		e := m.list.at(i)
-		r := row(e, []column{{colStatus, "", 3}, {colRoute, "", 7}, {colService, "", 10}, {colPath, "", max(m.width, 40)}}, m.fixed.text, m.fixed.loc)
+		r := row(e, []column{
+			{colStatus, "", 3}, {colRoute, "", 7}, {colService, "", 10}, {colPath, "", max(m.width-markWidth-3-7-10-3, 1)}}, m.fixed.text, m.fixed.loc)
 		var b strings.Builder
 		for _, c := range r {
 			b.WriteString(c.text)

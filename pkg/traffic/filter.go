@@ -48,9 +48,9 @@ type FilterError struct {
 }
 
 func (e *FilterError) Error() string {
-	msg := fmt.Sprintf("filter: %q: %s", e.Term, e.Why)
+	msg := fmt.Sprintf("%q: %s", e.Term, e.Why)
 	if e.Hint != "" {
-		msg += " (" + e.Hint + ")"
+		msg += "; " + e.Hint
 	}
 	return msg
 }
@@ -68,7 +68,7 @@ func FilterKeys() []FilterKey {
 		{"path", "/api, */42", "path and query", textKey(func(e *Exchange) string { return PathOf(e) })},
 		{"st", "5xx, 404, >=500, none", "status", statusKey},
 		{"ms", ">200, <5", "time taken", durationKey},
-		{"route", "lane, base, fallback, guard, ext, err", "where it went", routeKey},
+		{"route", "lane, base, fb, guard, ext, err", "where it went", routeKey},
 		{"from", "me, local, 10.2", "caller", textKey(From)},
 		{"lane", "dev-alice, none", "lane of the request", laneKey},
 		{"trace", "4bf92f", "trace id, from its start", traceKey},
@@ -201,17 +201,17 @@ func parseTerm(keys []FilterKey, tok token) (term, error) {
 			}
 		}
 		if parse == nil {
-			return fail("unknown key", "keys: "+keyNames(keys))
+			return fail("no such key", "there are "+keyNames(keys))
 		}
 	}
 	t := term{not: tok.not}
 	for _, v := range tok.values {
 		if v == "" {
-			return fail("a value is missing", "example: "+example(keys, tok))
+			return fail("a value is missing", "such as "+example(keys, tok))
 		}
 		is, err := parse(v)
 		if err != nil {
-			return fail(err.Error(), "example: "+example(keys, tok))
+			return fail(err.Error(), "such as "+example(keys, tok))
 		}
 		t.any = append(t.any, is)
 	}
@@ -294,7 +294,7 @@ var routeNames = map[string][]string{
 func routeKey(v string) (test, error) {
 	words, ok := routeNames[strings.ToLower(v)]
 	if !ok {
-		return nil, fmt.Errorf("unknown route %q", v)
+		return nil, fmt.Errorf("%q is no route", v)
 	}
 	return func(e *Exchange) bool {
 		got := Route(e)
@@ -317,7 +317,7 @@ func statusKey(v string) (test, error) {
 	}
 	cmp, n, err := comparison(v)
 	if err != nil || n != float64(int(n)) {
-		return nil, fmt.Errorf("no status: %q", v)
+		return nil, fmt.Errorf("%q is no status", v)
 	}
 	// An exchange without a status is neither above nor below one.
 	return func(e *Exchange) bool { return e.Status > 0 && cmp(float64(e.Status)) }, nil
@@ -326,7 +326,7 @@ func statusKey(v string) (test, error) {
 func durationKey(v string) (test, error) {
 	cmp, _, err := comparison(v)
 	if err != nil {
-		return nil, fmt.Errorf("no number of milliseconds: %q", v)
+		return nil, fmt.Errorf("%q is no number of milliseconds", v)
 	}
 	// Whole milliseconds, as they are shown.
 	return func(e *Exchange) bool { return cmp(float64(e.Took.Milliseconds())) }, nil

@@ -88,7 +88,7 @@ func Stream(from uint64, n int) []traffic.Exchange {
 		e := pattern[seq%uint64(len(pattern))]
 		e.Seq = seq
 		e.Start = Now().Add(time.Duration(seq) * 40 * time.Millisecond)
-		e.TraceID = fmt.Sprintf("%032x", seq*0x9e3779b97f4a7c15)
+		e.TraceID = fmt.Sprintf("%016x%016x", seq*0x9e3779b97f4a7c15, seq)
 		out[i] = e
 	}
 	return out
