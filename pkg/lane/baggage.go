@@ -2,6 +2,7 @@ package lane
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -71,6 +72,9 @@ func BaggageValue(lines []string, key string) (string, bool) {
 // for ours, the others stay, ours is absent, and the error is ErrBaggageFull.
 // lines itself is not changed.
 func MergeBaggage(lines []string, key, value string) ([]string, error) {
+	if !isToken(key) {
+		return lines, fmt.Errorf("baggage key %q is no token", key)
+	}
 	value = escape(value)
 	out, found := rewrite(lines, key, &value)
 	if found && (baggageFits(out) || bytesOf(out) <= bytesOf(lines)) {
@@ -168,11 +172,11 @@ const hexDigits = "0123456789ABCDEF"
 
 // escape percent-encodes what is no baggage-octet, and the percent sign itself.
 func escape(s string) string {
-	plain := true
-	for i := 0; i < len(s) && plain; i++ {
-		plain = octet(s[i])
+	asIs := true
+	for i := 0; i < len(s) && asIs; i++ {
+		asIs = octet(s[i])
 	}
-	if plain {
+	if asIs {
 		return s
 	}
 	var b strings.Builder

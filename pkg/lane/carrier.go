@@ -63,6 +63,10 @@ func (c *Carriers) each(visit func(Carrier)) {
 	}
 }
 
+// maxDistinct bounds the values of one header that are told apart: two make it
+// invalid, and a few more are shown.
+const maxDistinct = 4
+
 // readOne reads one carrier; false if the request does not have it.
 func (c *Carriers) readOne(h map[string][]string, k Carrier) (Tag, bool) {
 	lines := get(h, k.Header)
@@ -81,7 +85,7 @@ func (c *Carriers) readOne(h map[string][]string, k Carrier) (Tag, bool) {
 	var distinct []string
 	for _, line := range lines {
 		for v := range strings.SplitSeq(line, ",") {
-			if v = strings.Trim(v, " \t"); v != "" && !slices.Contains(distinct, v) {
+			if v = strings.Trim(v, " \t"); v != "" && len(distinct) < maxDistinct && !slices.Contains(distinct, v) {
 				distinct = append(distinct, v)
 			}
 		}
@@ -173,7 +177,10 @@ func get(h map[string][]string, name string) []string {
 			}
 		}
 	}
-	if found < 2 {
+	switch found {
+	case 0:
+		return nil
+	case 1:
 		return h[first]
 	}
 	var keys []string

@@ -22,8 +22,6 @@ type query struct {
 	sw    *Switches
 	trust Trust
 
-	kind      Kind   // of a decision that ends in the baseline without a lane
-	why       Reason // of the same
 	untrusted bool   // an absence proves nothing
 	group     string // the active group
 	grouped   bool   // only the active group is the baseline
@@ -73,10 +71,10 @@ func (q *query) decide() {
 func (q *query) readTag() bool {
 	tag := q.req.Tag
 	q.d.PassOn = tag
-	q.kind, q.why = KindBaseline, ReasonUntagged
+	q.d.Kind, q.d.Reason = KindBaseline, ReasonUntagged // unless something below ends otherwise
 	if q.req.ForceBaseline {
 		if tag.Kind != TagNone {
-			q.why = ReasonForced
+			q.d.Reason = ReasonForced
 		}
 		return true
 	}
@@ -87,8 +85,7 @@ func (q *query) readTag() bool {
 			q.warn("tag_conflict:" + plain(other) + "!=" + plain(tag.Value()))
 		}
 	}
-	if q.req.TraceLane != "" { // 3, 3'
-		entry := ParseTag(string(q.req.TraceLane))
+	if entry := ParseTag(string(q.req.TraceLane)); entry.Kind != TagNone { // 3, 3'
 		switch {
 		case tag.Kind == TagNone:
 			tag = entry
@@ -108,9 +105,9 @@ func (q *query) readTag() bool {
 	switch {
 	case tag.Kind == TagNone:
 	case tag.Kind == TagBaseline:
-		q.why = ReasonExplicitBaseline
+		q.d.Reason = ReasonExplicitBaseline
 	case q.killed(tag): // 4
-		q.kind, q.why = KindKillSwitch, ReasonKillSwitch
+		q.d.Kind, q.d.Reason = KindKillSwitch, ReasonKillSwitch
 		q.count(MetricKillSwitch)
 	case tag.Kind == TagLane:
 		q.d.Lane = tag.Lane
@@ -118,7 +115,7 @@ func (q *query) readTag() bool {
 		q.fail(CodeTagInvalid, ReasonTagInvalid)
 		return false
 	default:
-		q.why, q.d.PassOn = ReasonTagInvalidDropped, Tag{}
+		q.d.Reason, q.d.PassOn = ReasonTagInvalidDropped, Tag{}
 		q.countBy(MetricTagRejected, "reason", "invalid")
 	}
 	return true
@@ -163,11 +160,6 @@ func (q *query) mayAnswer() bool {
 		q.fail(CodeNoInstances, ReasonNoInstances)
 		return false
 	}
-	if q.x = &q.s.index; !q.x.made {
-		// A literal Service: correct, but every decision pays for the grouping.
-		x := NewService(q.s.Name, q.s.Instances, nil).index
-		q.x = &x
-	}
 	return true
 }
 
@@ -176,7 +168,7 @@ func (q *query) choose() {
 	p := &q.r.p
 	lane := q.d.Lane
 	if lane == "" { // 11
-		q.baseline(q.kind, q.why, Metric{})
+		q.baseline(q.d.Kind, q.d.Reason, Metric{})
 		return
 	}
 	in := q.pool(lane)

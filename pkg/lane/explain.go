@@ -25,11 +25,7 @@ func (r *Router) Explain(c *Catalog, req Request) Explanation {
 	if s == nil {
 		return e
 	}
-	x := &s.index
-	if !x.made {
-		lit := NewService(s.Name, s.Instances, nil).index
-		x = &lit
-	}
+	x := s.indexed()
 	share := make(map[*Instance]float64, len(e.Decision.Chosen))
 	for _, k := range e.Decision.Chosen {
 		share[k.Instance] = k.Weight

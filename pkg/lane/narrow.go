@@ -17,7 +17,7 @@ func (q *query) narrow(lane Name, from pool, m Metric) {
 		q.serve(m)
 		return
 	}
-	set := q.gather(lane)
+	set := q.gather(lane, from.healthy)
 	c := &q.req.Caller
 	if c.Self != "" { // 18
 		set = keep(set, func(in *Instance) bool { return in.Addr != c.Self })

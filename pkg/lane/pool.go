@@ -139,9 +139,9 @@ func (q *query) pool(lane Name) pool {
 	return out
 }
 
-// gather puts the pool's healthy instances into the decision's own memory.
-func (q *query) gather(lane Name) []Candidate {
-	out := q.d.chosen[:0]
+// gather puts the pool's n healthy instances into the decision's own memory.
+func (q *query) gather(lane Name, n int) []Candidate {
+	out := slices.Grow(q.d.chosen[:0], n)
 	groups := 0
 	for i := range q.parts() {
 		p := q.part(i)

@@ -42,7 +42,8 @@ func (r *Router) Decide(c *Catalog, req Request) Decision {
 // DecideInto is Decide into a decision whose memory it uses again.
 func (r *Router) DecideInto(d *Decision, c *Catalog, req *Request) {
 	*d = Decision{Service: req.Service, chosen: d.chosen[:0], metrics: d.metrics[:0], warnings: d.warnings[:0]}
-	q := query{r: r, req: req, d: d, s: c.Service(req.Service)}
+	s := c.Service(req.Service)
+	q := query{r: r, req: req, d: d, s: s, x: s.indexed()}
 	if c != nil {
 		q.sw, q.trust = &c.Switches, c.Trust
 	}

@@ -31,6 +31,19 @@ func NewService(name string, instances []Instance, declared []Name, opts ...Serv
 	return &Service{Name: name, Instances: instances, Declared: declared, HasSnapshot: true, index: newIndex(instances, m)}
 }
 
+// indexed is the service's index, nil without a service. A literal Service has
+// none: it is decided rightly, but every decision pays for the grouping.
+func (s *Service) indexed() *index {
+	if s == nil {
+		return nil
+	}
+	if s.index.made {
+		return &s.index
+	}
+	x := newIndex(s.Instances, meta{keys: []string{"lane", "tag"}})
+	return &x
+}
+
 // meta says how metadata is read.
 type meta struct {
 	keys     []string

@@ -61,7 +61,7 @@ func ParseSnapshots(r io.Reader) ([]Snapshot, error) {
 	}
 	if !json.Valid(data) {
 		var any json.RawMessage
-		err := json.Unmarshal(data, &any)
+		err := json.Unmarshal(data, &any) // names the place, as Valid does not
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return nil, &SnapshotError{Why: fmt.Sprintf("no JSON: %v at byte %d", err, syntax.Offset)}
@@ -99,6 +99,9 @@ func parseCase(raw []byte, at string, wrapped bool) (Snapshot, error) {
 		return Snapshot{}, o.err
 	}
 	id := o.text("id", "")
+	if o.err != nil {
+		return Snapshot{}, o.err
+	}
 	if id == "" && wrapped {
 		return Snapshot{}, o.wrong("id", "missing")
 	}
@@ -109,9 +112,6 @@ func parseCase(raw []byte, at string, wrapped bool) (Snapshot, error) {
 		if slices.Contains(inputFields, k) {
 			return Snapshot{}, &SnapshotError{Case: id, Field: k, Why: "belongs inside input"}
 		}
-	}
-	if o.err != nil {
-		return Snapshot{}, o.err
 	}
 	return parseInput(input, id)
 }
