@@ -8,13 +8,9 @@ import (
 	"lane/pkg/traffic"
 )
 
-// ExchangeSchema names the JSON form of one exchange.
-const ExchangeSchema = "lane.exchange/v1"
-
-// Exchange is the JSON form of a traffic.Exchange, on the socket and in
-// `lane tail --json`.
+// Exchange is a traffic.Exchange on the socket. Nothing of it is masked: the
+// viewer does that.
 type Exchange struct {
-	Schema   string      `json:"schema"`
 	Seq      uint64      `json:"seq"`
 	Start    time.Time   `json:"start"`
 	TookMS   float64     `json:"took_ms"`
@@ -50,7 +46,7 @@ func fromMS(f float64) time.Duration { return time.Duration(f * float64(time.Mil
 
 // NewExchange is e in its JSON form.
 func NewExchange(e *traffic.Exchange) Exchange {
-	return Exchange{Schema: ExchangeSchema, Seq: e.Seq, Start: e.Start, TookMS: ms(e.Took), FirstMS: ms(e.First),
+	return Exchange{Seq: e.Seq, Start: e.Start, TookMS: ms(e.Took), FirstMS: ms(e.First),
 		Front: string(e.Front), From: e.From, Method: e.Method, URL: e.URL, Proto: e.Proto,
 		Service: e.Service, Tag: e.Tag, Lane: string(e.Lane), Kind: string(e.Kind), Reason: string(e.Reason),
 		Code: string(e.Code), Guard: e.Guard, Note: e.Note, Instance: e.Instance, Addr: e.Addr, Tries: e.Tries,

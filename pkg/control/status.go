@@ -35,6 +35,13 @@ type RegistryStatus struct {
 	Error   string    `json:"error,omitempty"` // the last failure, in words
 }
 
+// States of a session.
+const (
+	SessionStarting = "starting"
+	SessionUp       = "up"
+	SessionDraining = "draining"
+)
+
 // States of a service in a session.
 const (
 	StateStarting    = "starting"

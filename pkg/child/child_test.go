@@ -1,0 +1,122 @@
+//go:build unix
+
+package child
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestExitCodeIsTheCommandsOwn(t *testing.T) {
+	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -TERM $$": 128 + int(syscall.SIGTERM)} {
+		c, err := Start(Spec{Args: []string{"sh", "-c", script}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Wait()
+		var exit *ExitError
+		if want == 0 && err != nil || want != 0 && (!errors.As(err, &exit) || exit.Code != want) {
+			t.Errorf("%q: %v, want exit code %d", script, err, want)
+		}
+	}
+}
+
+func TestMissingCommand(t *testing.T) {
+	_, err := Start(Spec{Args: []string{"no-such-command-anywhere"}})
+	var start *StartError
+	if !errors.As(err, &start) || start.Name != "no-such-command-anywhere" {
+		t.Errorf("Start = %v", err)
+	}
+}
+
+func TestEnvironmentIsPassed(t *testing.T) {
+	var out bytes.Buffer
+	c, err := Start(Spec{Args: []string{"sh", "-c", "echo $LANE_TAG"}, Env: []string{"LANE_TAG=dev-alice", "PATH=" + os.Getenv("PATH")}, Out: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil || out.String() != "dev-alice\n" {
+		t.Errorf("printed %q, %v", out.String(), err)
+	}
+}
+
+// startTree starts a shell with a grandchild and returns the grandchild's pid.
+func startTree(t *testing.T, script string, grace time.Duration) (*Child, int) {
+	t.Helper()
+	r, w := io.Pipe()
+	c, err := Start(Spec{Args: []string{"sh", "-c", script}, Out: w, Grace: grace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 32)
+	n, err := r.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	t.Cleanup(func() { _ = w.Close() })
+	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, pid
+}
+
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for time.Now().Before(deadline) {
+		// A zombie that nobody reaps still answers: its state tells.
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil || bytes.Contains(stat, []byte(") Z ")) {
+			return
+		}
+	}
+	t.Errorf("process %d is still there", pid)
+}
+
+func TestStopEndsTheWholeGroup(t *testing.T) {
+	c, grandchild := startTree(t, "sleep 1000 & echo $!; wait", 5*time.Second)
+	err := c.Stop(t.Context())
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.Code != 128+int(syscall.SIGTERM) {
+		t.Errorf("Stop = %v", err)
+	}
+	gone(t, grandchild)
+}
+
+func TestStopKillsWhatDoesNotListen(t *testing.T) {
+	c, grandchild := startTree(t, "trap '' TERM; (trap '' TERM; exec sleep 1000) & echo $!; wait; sleep 1000", time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // no more patience
+	err := c.Stop(ctx)
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.Code != 128+int(syscall.SIGKILL) {
+		t.Errorf("Stop = %v", err)
+	}
+	gone(t, grandchild)
+}
+
+func TestStopOfACommandThatHasEnded(t *testing.T) {
+	c, err := Start(Spec{Args: []string{"sh", "-c", "exit 3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-c.Done()
+	var exit *ExitError
+	if err := c.Stop(t.Context()); !errors.As(err, &exit) || exit.Code != 3 {
+		t.Errorf("Stop = %v, want the exit code 3", err)
+	}
+}

@@ -1,0 +1,191 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a session that waits in Stop until it is let go.
+type fake struct {
+	stopping chan bool
+	left     error
+}
+
+func (f *fake) Status(context.Context) Status {
+	return Status{Schema: StatusSchema, Lane: "dev-alice", PID: os.Getpid(), Services: []Service{{Name: "orders"}}}
+}
+
+func (f *fake) Stop(_ context.Context, force bool) error {
+	f.stopping <- force
+	return f.left
+}
+
+func serve(t *testing.T, dir string, s Session, log *traffic.Log) (stop func() error) {
+	t.Helper()
+	srv, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ctx, s, log) }()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "lane") // a socket's path is short by nature
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func TestSessionIsFoundAndEnds(t *testing.T) {
+	dir, log := shortDir(t), traffic.NewLog(10)
+	f := &fake{stopping: make(chan bool, 1)}
+	stop := serve(t, dir, f, log)
+	ctx := t.Context()
+
+	found, err := Sessions(ctx, dir)
+	if err != nil || len(found) != 1 || found[0].Status.Lane != "dev-alice" {
+		t.Fatalf("Sessions = %+v, %v", found, err)
+	}
+	if _, ok := Holding(found, "dev-alice", "orders"); !ok {
+		t.Error("the session that holds orders was not found")
+	}
+	if _, ok := Holding(found, "dev-bob", "orders"); ok {
+		t.Error("a session of another lane was found")
+	}
+	if err := found[0].Client.Stop(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+	if force := <-f.stopping; !force {
+		t.Error("the wish to force was lost")
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	// Gone is no error for an end, and says so for a status.
+	if err := found[0].Client.Stop(ctx, false); err != nil {
+		t.Errorf("Stop of a session that is gone: %v", err)
+	}
+	if _, err := found[0].Client.Status(ctx); !errors.Is(err, ErrGone) {
+		t.Errorf("Status of a session that is gone: %v", err)
+	}
+}
+
+func TestStopSaysWhatIsLeft(t *testing.T) {
+	dir := shortDir(t)
+	stop := serve(t, dir, &fake{stopping: make(chan bool, 1), left: errors.New("still registered")}, traffic.NewLog(1))
+	err := Dial(dir, os.Getpid()).Stop(t.Context(), false)
+	if err == nil || err.Error() != "still registered" {
+		t.Errorf("Stop = %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDeadSocketIsRemoved(t *testing.T) {
+	dir := shortDir(t)
+	dead := filepath.Join(dir, "1.sock")
+	ln, err := net.Listen("unix", dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Sessions(t.Context(), dir)
+	if err != nil || len(found) != 0 {
+		t.Fatalf("Sessions = %v, %v", found, err)
+	}
+	if _, err := os.Lstat(dead); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the dead socket is still there: %v", err)
+	}
+}
+
+func TestNextWaitsForTheFirstExchange(t *testing.T) {
+	dir, log := shortDir(t), traffic.NewLog(10)
+	stop := serve(t, dir, &fake{}, log)
+	c := Dial(dir, os.Getpid())
+	type answer struct {
+		rows []traffic.Exchange
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		rows, _, err := c.Next(context.Background(), 0)
+		got <- answer{rows, err}
+	}()
+	e := traffic.Exchange{Start: time.Unix(1, 0).UTC(), Took: 1500 * time.Microsecond, Front: traffic.FrontGuard, Method: "GET",
+		URL: "http://orders/1", Lane: lane.Name("dev-alice"), Kind: lane.KindLaneMatch, Status: 200,
+		ReqHeader: http.Header{"A": {"b"}}, Warnings: []string{"w"}, Guard: traffic.GuardPassed}
+	log.Put(e)
+	a := <-got
+	e.Seq = 1
+	if a.err != nil || len(a.rows) != 1 || !reflect.DeepEqual(a.rows[0], e) {
+		t.Errorf("Next = %+v, %v; want %+v", a.rows, a.err, e)
+	}
+	if rows, _, err := c.Since(t.Context(), 1); err != nil || len(rows) != 0 {
+		t.Errorf("Since the last one = %v, %v", rows, err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNextEndsWithTheSession(t *testing.T) {
+	dir := shortDir(t)
+	stop := serve(t, dir, &fake{}, traffic.NewLog(1))
+	got := make(chan error, 1)
+	c := Dial(dir, os.Getpid())
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _, err := c.Next(context.Background(), 0)
+		got <- err
+	}()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; !errors.Is(err, ErrGone) {
+		t.Errorf("Next after the end = %v", err)
+	}
+}
+
+func TestBadQueryIsRefused(t *testing.T) {
+	dir := shortDir(t)
+	stop := serve(t, dir, &fake{}, traffic.NewLog(1))
+	var p page
+	err := Dial(dir, os.Getpid()).do(t.Context(), http.MethodGet, "/v1/exchanges?after=-1&limit=x&wait=soon", &p)
+	if err == nil {
+		t.Error("a malformed query was answered")
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
