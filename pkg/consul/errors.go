@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -196,9 +197,11 @@ func (c *Client) explain(ctx context.Context, what, need string, err error) erro
 	}
 	var wire *url.Error
 	var network net.Error
-	if errors.As(err, &wire) {
+	switch {
+	case errors.As(err, &wire):
 		err = wire.Err // the URL says no more than the address
-	} else if !errors.As(err, &network) && !errors.Is(err, context.DeadlineExceeded) {
+	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.ErrUnexpectedEOF):
+	default:
 		err = fmt.Errorf("what answers there does not speak Consul's API: %w", err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -50,15 +50,16 @@ const aliveNote = "lane is running"
 // goroutine. After a failed Register something may have been registered:
 // Deregister all the same.
 type Hold struct {
-	c *Client
-	o HoldOptions
+	c        *Client
+	o        HoldOptions
+	id, name string
 
 	app  atomic.Pointer[appState]
 	push chan struct{} // a new application state; never blocks the sender
 
+	gone atomic.Bool   // deregistered, never registered again
 	turn chan struct{} // holds one token: one change of the registration at a time
 	reg  Registration  // guarded by turn
-	gone bool          // guarded by turn: deregistered, never registered again
 	told bool          // guarded by turn: the agent may know the registration
 
 	mu       sync.Mutex // guards the rest, what State shows
@@ -74,7 +75,7 @@ type appState struct {
 
 // NewHold makes a hold; nothing is validated or sent before Register.
 func (c *Client) NewHold(reg Registration, o HoldOptions) *Hold {
-	h := &Hold{c: c, o: o.withDefaults(), reg: reg, push: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	h := &Hold{c: c, o: o.withDefaults(), id: reg.ID, name: reg.Name, reg: reg, push: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	h.app.Store(&appState{ok: o.App, note: o.AppNote})
 	return h
 }
@@ -103,7 +104,7 @@ func (h *Hold) Register(ctx context.Context) error {
 	if err := h.reg.Validate(); err != nil {
 		return err
 	}
-	if h.gone {
+	if h.gone.Load() {
 		return fmt.Errorf("register %s: it has been deregistered", h.reg.ID)
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -262,7 +263,7 @@ func (h *Hold) Run(ctx context.Context) error {
 		if h.take(ctx) != nil {
 			return nil
 		}
-		if h.gone || !h.told {
+		if h.gone.Load() || !h.told {
 			h.release()
 			continue
 		}
@@ -315,7 +316,7 @@ func (h *Hold) Drain(ctx context.Context) error {
 		return err
 	}
 	defer h.release()
-	if h.gone || !h.told {
+	if h.gone.Load() || !h.told {
 		return nil
 	}
 	h.reg.Draining = true
@@ -334,18 +335,18 @@ func (h *Hold) Drain(ctx context.Context) error {
 func (h *Hold) Deregister(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := h.take(ctx); err != nil {
-		return err
+	h.gone.Store(true)
+	within := h.o.TTL + max(h.o.DeregisterAfter, time.Minute) + reapEvery
+	if err := h.take(ctx); err != nil { // a call of Run's hangs
+		return &LeftoverError{ID: h.id, Name: h.name, Address: h.c.Address(), Within: within, Err: err}
 	}
 	defer h.release()
-	h.gone = true
 	if !h.told {
 		return nil
 	}
 	h.mu.Lock()
 	h.shown = false
 	h.mu.Unlock()
-	within := h.o.TTL + max(h.o.DeregisterAfter, time.Minute) + reapEvery
 	if err := h.c.remove(ctx, h.reg.ID, within, h.reg.Name); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lane/pkg/consul"
+	"lane/pkg/consul/consultest"
 	"lane/pkg/lane"
 )
 
@@ -34,7 +35,7 @@ func of(t *testing.T, c *consul.Client, l lane.Name, service string) []lane.Inst
 }
 
 func TestRegisterReturnsWhenTheCatalogShowsBothChecks(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		for _, app := range []bool{true, false} {
 			service := unique("orders")
@@ -73,7 +74,7 @@ func TestRegisterReturnsWhenTheCatalogShowsBothChecks(t *testing.T) {
 }
 
 func TestApplicationStateIsPushedAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		service := unique("orders")
 		h := held(t, c, service, consul.HoldOptions{App: true, Beat: time.Hour})
@@ -97,7 +98,7 @@ func TestApplicationStateIsPushedAtOnce(t *testing.T) {
 }
 
 func TestABeatThatIsUnknownRegistersAgain(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		service := unique("orders")
 		h := held(t, c, service, consul.HoldOptions{App: true, Beat: 50 * time.Millisecond})
@@ -131,7 +132,7 @@ func TestABeatThatIsUnknownRegistersAgain(t *testing.T) {
 }
 
 func TestDrainKeepsTheChecks(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		for _, app := range []bool{true, false} {
 			service := unique("orders")
@@ -148,7 +149,7 @@ func TestDrainKeepsTheChecks(t *testing.T) {
 }
 
 func TestNothingIsRegisteredThatIsNotValid(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		service := unique("orders")
 		for field, change := range map[string]func(*consul.Registration){

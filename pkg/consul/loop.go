@@ -83,7 +83,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-w.wake:
 			l.adopt()
 		case <-tick.C:
-			w.clock.Store(w.o.Now().UnixNano())
+			if now := w.o.Now().UnixNano(); now-w.clock.Swap(now) > int64(w.o.LeaderEvery+sleptFor) {
+				l.startOver() // this machine slept, and its connections may be dead
+			}
 			l.retire()
 		}
 		l.reconcile(ctx)
@@ -91,6 +93,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 		l.settle()
 	}
 }
+
+// sleptFor is how late a tick must be for this machine to have slept.
+const sleptFor = 15 * time.Second
 
 func (l *loop) start(ctx context.Context, key string, f ask) *source {
 	ctx, cancel := context.WithCancel(ctx)

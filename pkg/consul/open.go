@@ -95,7 +95,10 @@ func Open(cfg Config) (*Client, error) {
 			Fix: "check CONSUL_CACERT, CONSUL_CAPATH, CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY"}
 	}
 
-	dialer := &net.Dialer{Timeout: callTimeout, KeepAlive: 15 * time.Second}
+	dialer := &net.Dialer{Timeout: callTimeout, KeepAliveConfig: net.KeepAliveConfig{
+		// A watch that hangs on a dead connection is found out within 30 s.
+		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}}
 	transport := &http.Transport{
 		// No proxy of the environment: with lane's own variables set, lane
 		// would call itself.

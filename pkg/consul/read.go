@@ -82,3 +82,6 @@ func (c *Client) LaneInstances(ctx context.Context, l lane.Name) (map[string][]l
 	}
 	return out, nil
 }
+
+// Services returns the names of all services of the registry, sorted.
+func (c *Client) Services(ctx context.Context) ([]string, error) { return c.serviceNames(ctx, "") }

@@ -102,7 +102,7 @@ func (s *Session) Claim(ctx context.Context, cl lane.Claim) error {
 		// Nobody holds it: it was given up just now, or a lock delay runs.
 		select {
 		case <-ctx.Done():
-			return s.c.explain(ctx, "claim "+cl.Service, needClaims, ctx.Err())
+			return fmt.Errorf("claim %s: nobody holds it, but the registry does not give it out yet: %w", cl.Service, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

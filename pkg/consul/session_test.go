@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lane/pkg/consul"
+	"lane/pkg/consul/consultest"
 	"lane/pkg/lane"
 )
 
@@ -39,7 +40,7 @@ func claims(t *testing.T, c *consul.Client, l lane.Name) []lane.Claim {
 }
 
 func TestAClaimIsHeldByOne(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		l := unique("dev-alice")
 		alice, bob := session(t, c), session(t, c)
@@ -86,7 +87,7 @@ func TestAClaimIsHeldByOne(t *testing.T) {
 }
 
 func TestTakeOverTellsTheLoser(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		l := unique("dev-alice")
 		alice, bob, carol := session(t, c), session(t, c), session(t, c)
@@ -123,7 +124,7 @@ func TestTakeOverTellsTheLoser(t *testing.T) {
 }
 
 func TestASessionThatIsGoneIsOpenedAgain(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		l := unique("dev-alice")
 		alice, bob := session(t, c), session(t, c)
@@ -159,7 +160,7 @@ func TestASessionThatIsGoneIsOpenedAgain(t *testing.T) {
 }
 
 func TestAClaimWhoseKeyIsDeletedIsLost(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		l := unique("dev-alice")
 		alice := session(t, c)
@@ -175,7 +176,7 @@ func TestAClaimWhoseKeyIsDeletedIsLost(t *testing.T) {
 }
 
 func TestClaimsOfAnEndedSessionAreRefused(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		alice := session(t, c)
 		if err := consul.DestroySession(deadline(t), c, alice.ID()); err != nil {

@@ -182,7 +182,11 @@ func (s *Session) watchPrefix(ctx context.Context, prefix string, suspect chan<-
 		if !pace.wait(ctx, nil) {
 			return nil
 		}
-		qctx, cancel := context.WithTimeout(ctx, defaultWait+defaultWait/16+10*time.Second)
+		limit := callTimeout
+		if index > 0 {
+			limit = defaultWait + defaultWait/16 + 2*callTimeout
+		}
+		qctx, cancel := context.WithTimeout(ctx, limit)
 		o := query(qctx)
 		o.WaitIndex, o.WaitTime = index, defaultWait
 		pairs, meta, err := s.c.api.KV().List(prefix, o)

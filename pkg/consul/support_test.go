@@ -12,15 +12,6 @@ import (
 	"lane/pkg/lane"
 )
 
-// each runs a test against every registry that there is.
-func each(t *testing.T, f func(t *testing.T, addr string)) {
-	t.Helper()
-	if os.Getenv("LANE_CONSUL_ADDR") == "" {
-		return
-	}
-	t.Run("consul", func(t *testing.T) { f(t, os.Getenv("LANE_CONSUL_ADDR")) })
-}
-
 func open(t *testing.T, addr string) *consul.Client {
 	t.Helper()
 	c, err := consul.Open(consul.Config{Address: addr, Getenv: func(string) string { return "" }})

@@ -60,16 +60,22 @@ func (l *loop) ask(a leaderAnswer) {
 		s.err = &NoLeaderError{Address: l.w.c.Address()}
 	}
 	if back {
-		for _, src := range l.all() {
-			src.behind = src.answered
-			src.again()
-		}
+		l.startOver()
 	} else if a.leader != "" && failed {
 		for _, src := range l.all() {
 			if src.err != nil && !isDenied(src.err) {
 				src.again() // no need to sit a pause out
 			}
 		}
+	}
+}
+
+// startOver makes every watch ask anew, and holds what it last said for old
+// until it has.
+func (l *loop) startOver() {
+	for _, src := range l.all() {
+		src.behind = src.answered
+		src.again()
 	}
 }
 

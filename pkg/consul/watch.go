@@ -91,7 +91,11 @@ func (w *watch) run(ctx context.Context, o WatchOptions, f ask, out chan<- event
 		if w.kicked() {
 			index, report = 0, true
 		}
-		qctx, cancel := w.begin(ctx, o.Wait+o.Wait/16+10*time.Second)
+		limit := callTimeout
+		if index > 0 { // it waits for a change, and the registry adds up to a 16th
+			limit = o.Wait + o.Wait/16 + 2*callTimeout
+		}
+		qctx, cancel := w.begin(ctx, limit)
 		q := query(qctx)
 		q.WaitIndex, q.WaitTime = index, o.Wait
 		got, meta, err := f(qctx, q)

@@ -143,7 +143,7 @@ func (w *Watcher) await(ctx context.Context, service string) error {
 		case <-w.done:
 			return errStopped
 		case <-ctx.Done():
-			return w.c.explain(context.WithoutCancel(ctx), "wait for the first answer about "+service, needReads, ctx.Err())
+			return w.c.explain(ctx, "wait for the first answer about "+service, needReads, ctx.Err())
 		}
 		if n.ok.Load() {
 			n.touch(w.clock.Load())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lane/pkg/consul"
+	"lane/pkg/consul/consultest"
 	"lane/pkg/lane"
 )
 
@@ -22,7 +23,7 @@ func need(t *testing.T, w *consul.Watcher, service string) *lane.Service {
 }
 
 func TestTheWatchSeesWhatChanges(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		service := unique("stock")
 		consul.RegisterBaseline(t, c, service, service+"-1", "127.0.0.1", 9001, map[string]string{"zone": "a"})
@@ -70,7 +71,7 @@ func TestTheWatchSeesWhatChanges(t *testing.T) {
 }
 
 func TestUnchangedAnswersPublishNothing(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		service := unique("stock")
 		consul.RegisterBaseline(t, c, service, service+"-1", "127.0.0.1", 9001, nil)
@@ -86,7 +87,7 @@ func TestUnchangedAnswersPublishNothing(t *testing.T) {
 }
 
 func TestServicesThatDoNotExistHaveAnEmptyAnswer(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		w := watcher(t, open(t, addr), consul.WatchOptions{})
 		if s := need(t, w, unique("nobody")); len(s.Instances) != 0 {
 			t.Errorf("%+v", s)
@@ -100,7 +101,7 @@ func TestServicesThatDoNotExistHaveAnEmptyAnswer(t *testing.T) {
 }
 
 func TestDeclaredIsAKeyWithASession(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		service := unique("orders")
 		alice := session(t, c)
@@ -129,7 +130,7 @@ func TestDeclaredIsAKeyWithASession(t *testing.T) {
 }
 
 func TestIsolatedNamesCountOnlyUnderAClaim(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		service, l := unique("o"), unique("dev-a")
 		iso := consul.IsolatedName(lane.Name(l), service)
@@ -183,7 +184,7 @@ func TestIsolatedNamesCountOnlyUnderAClaim(t *testing.T) {
 }
 
 func TestSwitchesAreRead(t *testing.T) {
-	each(t, func(t *testing.T, addr string) {
+	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		service := unique("stock")
 		w := watcher(t, c, consul.WatchOptions{})
