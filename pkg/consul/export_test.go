@@ -75,3 +75,15 @@ func PaceOf(n int) (spent time.Duration) {
 	}
 	return time.Since(begin)
 }
+
+// IndexOf is the registry's index of a service.
+func IndexOf(t testing.TB, c *Client, service string) uint64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	_, meta, err := c.api.Health().Service(service, "", false, query(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return meta.LastIndex
+}
