@@ -246,7 +246,7 @@ func (r *Registry) catalogNodeServices(w http.ResponseWriter, req *http.Request)
 	}
 	list := sortedValues(services, func(*nodeService) bool { return true },
 		func(a, b *nodeService) int { return cmp.Compare(lower(a.ID), lower(b.ID)) })
-	return map[string]any{"Node": n, "Services": orEmpty(list)}, nil
+	return map[string]any{"Node": n, "Services": list}, nil
 }
 
 // null is rendered as JSON's null: Consul's answer for a node that is not there.

@@ -177,6 +177,7 @@ func (r *Registry) cacheHeaders(w http.ResponseWriter, req *http.Request) {
 	params := req.URL.Query()
 	params.Del("index")
 	params.Del("wait")
+	params.Del("passing") // applied to what the cache gives
 	key := req.URL.Path + "?" + params.Encode()
 	r.mu.Lock()
 	_, hit := r.seen[key]

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -59,7 +60,7 @@ func (r *Registry) query(req *http.Request) (queryOptions, error) {
 		q.index = index
 	}
 	if dc := q.params.Get("dc"); dc != "" && dc != r.opts.Datacenter {
-		return q, failf(http.StatusInternalServerError, "No path to datacenter")
+		return q, serverFailure{errors.New("No path to datacenter")}
 	}
 	return q, nil
 }

@@ -27,6 +27,10 @@ func failf(code int, format string, args ...any) error {
 	return failure{code, fmt.Sprintf(format, args...)}
 }
 
+// serverFailure is what Consul's agent hears from its servers. Some endpoints
+// then still write the headers of a read that found nothing.
+type serverFailure struct{ error }
+
 // status is not a failure: the answer has a body, and this code.
 type status struct{ code int }
 
@@ -51,7 +55,9 @@ func answer(w http.ResponseWriter, v any, err error) {
 		return
 	}
 	if text, ok := v.(plain); ok {
-		writeText(w, code, string(text))
+		w.Header().Set("Content-Type", "text/plain")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, string(text))
 		return
 	}
 	if v == nil {

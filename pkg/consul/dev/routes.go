@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,22 +36,22 @@ func (r *Registry) routes() *http.ServeMux {
 		{"/v1/catalog/register", put, r.catalogRegister},
 		{"/v1/catalog/deregister", put, r.catalogDeregister},
 		{"/v1/catalog/datacenters", get, r.catalogDatacenters},
-		{"/v1/catalog/nodes", get, r.catalogNodes},
-		{"/v1/catalog/services", get, r.catalogServices},
-		{"/v1/catalog/service/", get, r.catalogService},
-		{"/v1/catalog/node/", get, r.catalogNode},
-		{"/v1/catalog/node-services/", get, r.catalogNodeServices},
-		{"/v1/health/node/", get, r.healthNode},
-		{"/v1/health/checks/", get, r.healthChecks},
-		{"/v1/health/state/", get, r.healthState},
+		{"/v1/catalog/nodes", get, late(r.catalogNodes)},
+		{"/v1/catalog/services", get, late(r.catalogServices)},
+		{"/v1/catalog/service/", get, late(r.catalogService)},
+		{"/v1/catalog/node/", get, late(r.catalogNode)},
+		{"/v1/catalog/node-services/", get, late(r.catalogNodeServices)},
+		{"/v1/health/node/", get, late(r.healthNode)},
+		{"/v1/health/checks/", get, late(r.healthChecks)},
+		{"/v1/health/state/", get, late(r.healthState)},
 		{"/v1/health/service/", get, r.healthService},
 		{"/v1/kv/", []string{http.MethodGet, http.MethodPut, http.MethodDelete}, r.kv},
 		{"/v1/session/create", put, r.sessionCreate},
 		{"/v1/session/destroy/", put, r.sessionDestroy},
 		{"/v1/session/renew/", put, r.sessionRenew},
-		{"/v1/session/info/", get, r.sessionInfo},
-		{"/v1/session/node/", get, r.sessionNode},
-		{"/v1/session/list", get, r.sessionAll},
+		{"/v1/session/info/", get, late(r.sessionInfo)},
+		{"/v1/session/node/", get, late(r.sessionNode)},
+		{"/v1/session/list", get, late(r.sessionAll)},
 		{"/v1/status/leader", get, r.statusLeader},
 		{"/v1/status/peers", get, r.statusPeers},
 		{"/v1/txn", put, r.txn},
@@ -105,4 +106,17 @@ func (r *Registry) statusPeers(_ http.ResponseWriter, req *http.Request) (any, e
 		return nil, err
 	}
 	return []string{rpcAddress}, nil
+}
+
+// late writes the headers of a read also when the servers refused it.
+func late(h handler) handler {
+	return func(w http.ResponseWriter, req *http.Request) (any, error) {
+		v, err := h(w, req)
+		var refused serverFailure
+		if errors.As(err, &refused) {
+			meta{}.write(w)
+			w.Header().Set("X-Consul-KnownLeader", "false")
+		}
+		return v, err
+	}
 }

@@ -265,7 +265,7 @@ func (s *store) register(idx uint64, now time.Time, r *catalogRegistration) erro
 	}
 	for _, c := range r.Checks {
 		if !strings.EqualFold(c.Node, r.Node) {
-			return fmt.Errorf("check node %q does not match node %q", c.Node, r.Node)
+			return fmt.Errorf("Node '%s' for check '%s' doesn't match register request node '%s'", c.Node, c.CheckID, r.Node)
 		}
 		if err := s.ensureCheck(idx, now, *c); err != nil {
 			if errors.Is(err, errMissingService) {

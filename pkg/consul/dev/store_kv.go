@@ -15,6 +15,9 @@ var errMissingSession = errors.New("missing session")
 func (s *store) set(idx uint64, e dirEntry) *dirEntry {
 	old := s.kv[e.Key]
 	e.CreateIndex = idx
+	if len(e.Value) == 0 {
+		e.Value = nil // rendered as null
+	}
 	if old != nil {
 		e.CreateIndex = old.CreateIndex
 		if e.LockIndex == old.LockIndex && e.Flags == old.Flags && e.Session == old.Session && bytes.Equal(e.Value, old.Value) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -135,10 +136,8 @@ func (r *Registry) txn(w http.ResponseWriter, req *http.Request) (any, error) {
 	if !answer.rejected() {
 		read.Index, read.KnownLeader = 1, true
 	}
-	if code == http.StatusOK {
-		w.Header().Set("X-Consul-LastContact", "0")
-		w.Header().Set("X-Consul-KnownLeader", "true")
-	}
+	w.Header().Set("X-Consul-LastContact", "0")
+	w.Header().Set("X-Consul-KnownLeader", strconv.FormatBool(read.KnownLeader))
 	return read, status{code}
 }
 
@@ -166,7 +165,9 @@ func decodeTxn(req *http.Request, ops *[]txnOp) error {
 		if err := json.Unmarshal(data, &op); err != nil {
 			return err
 		}
-		*ops = append(*ops, op)
+		if op != (txnOp{}) {
+			*ops = append(*ops, op)
+		}
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func newServiceNode(n *node, s *nodeService) *serviceNode {
 		TaggedAddresses: n.TaggedAddresses, NodeMeta: n.Meta,
 		ServiceKind: s.Kind, ServiceID: s.ID, ServiceName: s.Service, ServiceTags: orEmpty(s.Tags),
 		ServiceAddress: s.Address, ServiceTaggedAddresses: s.TaggedAddresses, ServiceWeights: *s.Weights,
-		ServiceMeta: s.Meta, ServicePort: s.Port, ServiceSocketPath: s.SocketPath,
+		ServiceMeta: metaOrEmpty(s.Meta), ServicePort: s.Port, ServiceSocketPath: s.SocketPath,
 		ServiceEnableTagOverride: s.EnableTagOverride,
 		CreateIndex:              s.CreateIndex, ModifyIndex: s.ModifyIndex,
 	}
@@ -217,6 +217,14 @@ func (s *session) checkIDs() []string {
 		ids = append(ids, c.ID)
 	}
 	return ids
+}
+
+// metaOrEmpty: the catalog shows an instance without metadata as one with none.
+func metaOrEmpty(meta map[string]string) map[string]string {
+	if meta == nil {
+		return map[string]string{}
+	}
+	return meta
 }
 
 // orEmpty keeps a list from being rendered as null.
