@@ -1,0 +1,143 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+	"lane/pkg/traffic"
+)
+
+// Modes of registration.
+const (
+	ModeShared   = "shared"   // under the service's own name
+	ModeIsolated = "isolated" // under lane-<lane>-<service>
+)
+
+// Service is a local process that serves a service in the lane.
+type Service struct {
+	Name string
+	// Local are the addresses of the local process, host:port, in the order in
+	// which they are dialled.
+	Local []string
+	// Health is a path of the local process that tells its health; empty: it is
+	// healthy while its port accepts.
+	Health string
+}
+
+// Options are the settings of one session.
+type Options struct {
+	Lane     lane.Name
+	Services []Service
+	Mode     string
+	TakeOver bool // take claims from whoever holds them
+
+	Owner, Host, Install string
+
+	// Env, Tenant and Zone are both the instances' and the caller's: empty is
+	// unset, and no constraint. Version is the instances'.
+	Env, Tenant, Zone, Version string
+
+	// Advertise is the address under which others reach this machine; the zero
+	// value is the local address from which it reaches the registry.
+	Advertise netip.Addr
+	// Proxy is where the coloring proxy listens; unless ProxyFixed, the next
+	// free port is taken when it is in use.
+	Proxy      string
+	ProxyFixed bool
+
+	Registry consul.Config
+	Policy   lane.Policy
+	Carriers lane.Carriers
+	Hosts    map[string]string // more names for a service
+	Colored  []string          // hosts outside the registry that may see the tag
+	Reject   bool              // the guard answers 421 in place of bouncing
+	Probes   []string          // paths that the guard answers itself
+	// Upstream is the user's own proxy, for external hosts.
+	Upstream proxy.Upstream
+	Drain    time.Duration // how long the end waits for requests under way
+	ClaimTTL time.Duration // of the session behind the claims
+
+	// Command runs with the environment ChildEnv; empty: none.
+	Command  []string
+	ChildEnv func(control.Status) []string
+	In       io.Reader
+	Out, Err io.Writer
+
+	RuntimeDir string
+	LogPath    string // of a detached session, shown in its status
+	Log        *slog.Logger
+	Now        func() time.Time
+
+	// Force, when closed, ends the waiting of an end under way.
+	Force <-chan struct{}
+	// View shows the session while it runs; when it returns, the session ends.
+	View func(ctx context.Context, v View) error
+	// Ready is called once, when everything is routable.
+	Ready func(control.Status)
+	// At is called before each step of the start; tests interrupt there.
+	At func(step string)
+}
+
+// View is a session as its viewer sees it.
+type View interface {
+	Status(ctx context.Context) (control.Status, error)
+	// Next returns the exchanges newer than after, waiting for the first one,
+	// and how many of them are lost for good.
+	Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error)
+}
+
+// BusyError says that this machine's own running session holds a service.
+type BusyError struct {
+	Lane    lane.Name
+	Service string
+	PID     int
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("%s in lane %s is held by another session on this machine (process %d)", e.Service, e.Lane, e.PID)
+}
+
+// UnreachableError says that the guard cannot be reached at the address that
+// would be registered.
+type UnreachableError struct {
+	Addr string
+	Err  error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("the advertised address %s does not lead to this machine: %v", e.Addr, e.Err)
+}
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// PortError says that a listener could not be opened.
+type PortError struct {
+	What, Addr string
+	Err        error
+}
+
+func (e *PortError) Error() string {
+	return fmt.Sprintf("%s cannot listen on %s: %v", e.What, e.Addr, e.Err)
+}
+func (e *PortError) Unwrap() error { return e.Err }
+
+// LeftBehindError says what a session could not clean up at its end.
+type LeftBehindError struct {
+	What []error
+}
+
+func (e *LeftBehindError) Error() string {
+	msg := "not everything could be removed from the registry:"
+	for _, w := range e.What {
+		msg += "\n  " + w.Error()
+	}
+	return msg
+}
+func (e *LeftBehindError) Unwrap() []error { return e.What }

@@ -1,0 +1,239 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"lane/pkg/child"
+	"lane/pkg/consul"
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+	"lane/pkg/traffic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// rows is how many exchanges a session keeps for its viewers.
+const rows = 5000
+
+// step bounds each step of the start and of the end.
+const step = 5 * time.Second
+
+// ErrStopped is the cause of an end that was asked for through the control API.
+var ErrStopped = errors.New("ended by lane down")
+
+// session is the state of one Run. Fields are set before their readers start,
+// but for what mu guards.
+type session struct {
+	o       Options
+	started time.Time
+	log     *traffic.Log
+	stop    chan struct{} // closed by the first Stop
+	once    sync.Once
+	forced  chan struct{} // closed by a forced Stop
+	force   sync.Once
+	done    chan struct{} // closed when everything is gone
+	result  error         // valid once done is closed
+
+	client  *consul.Client
+	watcher *consul.Watcher
+	engine  *proxy.Transport
+	counts  traffic.Counts
+
+	mu       sync.Mutex
+	state    string
+	proxyURL string
+	services []*service
+	claims   *claims
+	child    *child.Child
+}
+
+// Run runs a session until ctx ends, its command ends, somebody stops it or a
+// part of it fails; then it takes everything down again. Its error is the
+// cause: nil when ctx or a stop ended it, the command's *child.ExitError, or
+// what failed; a *LeftBehindError is joined to it when the registry could not
+// be cleaned.
+func Run(ctx context.Context, o Options) error {
+	s := &session{o: o, started: o.Now(), log: traffic.NewLog(rows), state: control.SessionStarting,
+		stop: make(chan struct{}), forced: make(chan struct{}), done: make(chan struct{})}
+	ctl, err := control.Listen(o.RuntimeDir)
+	if err != nil {
+		return err
+	}
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	served := make(chan error, 1)
+	go func() { served <- ctl.Serve(serving, s, s.log) }()
+	s.result = s.run(ctx)
+	close(s.done)
+	end()
+	return errors.Join(s.result, <-served)
+}
+
+// Stop implements control.Session.
+func (s *session) Stop(ctx context.Context, force bool) error {
+	s.once.Do(func() { close(s.stop) })
+	if force {
+		s.force.Do(func() { close(s.forced) })
+	}
+	select {
+	case <-s.done:
+		var left *LeftBehindError
+		if errors.As(s.result, &left) {
+			return left
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *session) run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-s.stop:
+			cancel(ErrStopped)
+		case <-ctx.Done():
+		}
+	}()
+
+	if s.client, err = consul.Open(s.o.Registry); err != nil {
+		return err
+	}
+	// The parts live until the end has been cleaned up, not only until it was
+	// asked for.
+	parts, life := errgroup.WithContext(context.WithoutCancel(ctx))
+	life, end := context.WithCancel(life)
+	defer func() {
+		end()
+		e := parts.Wait()
+		if s.engine != nil {
+			s.engine.Close()
+		}
+		s.client.Close()
+		if e != nil && !errors.Is(e, context.Canceled) {
+			err = errors.Join(e, err)
+		}
+	}()
+	// A part that fails ends the session.
+	context.AfterFunc(life, func() { cancel(errPart) })
+	if s.o.View != nil {
+		parts.Go(func() error {
+			err := s.o.View(ctx, view{s})
+			cancel(ErrStopped)
+			return endOf(ctx, err)
+		})
+	}
+
+	if err := s.start(ctx, life, parts); err != nil {
+		left := s.tearDown(ctx)
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+			err = asked(cause)
+		}
+		return errors.Join(err, left)
+	}
+	err = s.wait(ctx)
+	return errors.Join(err, s.tearDown(ctx))
+}
+
+var errPart = errors.New("a part of the session failed")
+
+// asked is the error of an end that had this cause: an end that was asked for
+// is none.
+func asked(cause error) error {
+	if errors.Is(cause, ErrStopped) || errors.Is(cause, errPart) {
+		return nil // a part's own error comes from its group
+	}
+	return cause
+}
+
+// wait waits for the end of the session and returns its cause.
+func (s *session) wait(ctx context.Context) error {
+	var ended <-chan struct{}
+	if s.child != nil {
+		ended = s.child.Done()
+	}
+	select {
+	case <-ended:
+		return s.child.Wait()
+	case <-ctx.Done():
+		return asked(context.Cause(ctx))
+	}
+}
+
+// at marks a step of the start: it fails when the end was asked for meanwhile.
+func (s *session) at(ctx context.Context, name string) error {
+	if s.o.At != nil {
+		s.o.At(name)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Status implements control.Session.
+func (s *session) Status(context.Context) control.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := control.Status{Schema: control.StatusSchema, Lane: s.o.Lane, Owner: s.o.Owner, Host: s.o.Host,
+		PID: pid(), Started: s.started, Proxy: s.proxyURL, Log: s.o.LogPath, State: s.state,
+		Services: []control.Service{}, Counts: s.totals()}
+	if s.child != nil {
+		st.Child = fmt.Sprintf("%s (process %d)", s.o.Command[0], s.child.PID())
+	}
+	if s.client != nil {
+		st.Registry.Address = s.client.Address()
+	}
+	st.Registry.State = "unknown"
+	if s.watcher != nil {
+		trust := s.watcher.Catalog().Trust
+		st.Registry.State, st.Registry.Since = stateWord(trust.State), trust.Since
+		if err := s.watcher.Err(); err != nil {
+			st.Registry.Error = err.Error()
+		}
+	}
+	for _, v := range s.services {
+		st.Services = append(st.Services, v.status(s.state))
+	}
+	return st
+}
+
+// totals are the counts that a status shows.
+func (s *session) totals() control.Counts {
+	return control.Counts{Exchanges: s.counts.Total(traffic.CountRequests), Matched: s.counts.Total(traffic.CountMatched),
+		Fallbacks: s.counts.By(traffic.CountFallback), Errors: s.counts.By(traffic.CountErrors),
+		Guard: s.counts.By(traffic.CountGuard), External: s.counts.Total(traffic.CountExternal)}
+}
+
+func (s *session) setState(state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = state
+}
+
+// view is the session as its own viewer sees it.
+type view struct{ s *session }
+
+func (v view) Status(ctx context.Context) (control.Status, error) { return v.s.Status(ctx), nil }
+
+func (v view) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
+	return v.s.log.Next(ctx, after, rows)
+}
+
+// stateWord is a trust in one word.
+func stateWord(t lane.RegistryState) string {
+	switch t {
+	case lane.Fresh:
+		return "fresh"
+	case lane.Stale:
+		return "stale"
+	}
+	return "unreachable"
+}

@@ -1,0 +1,222 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"lane/pkg/child"
+	"lane/pkg/consul"
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// start brings everything up: listen, prove the way in, claim, register, run
+// the command. When it fails, tearDown removes what there is.
+func (s *session) start(ctx, life context.Context, parts *errgroup.Group) error {
+	if err := s.at(ctx, "registry"); err != nil {
+		return err
+	}
+	if err := within(ctx, s.client.Ping); err != nil {
+		return err
+	}
+	router, err := lane.NewRouter(s.o.Policy)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.watcher = consul.NewWatcher(s.client, consul.WatchOptions{Now: s.o.Now})
+	s.mu.Unlock()
+	parts.Go(func() error { return s.watcher.Run(life) })
+
+	if err := s.at(ctx, "listen"); err != nil {
+		return err
+	}
+	front, err := s.listenProxy()
+	if err != nil {
+		return err
+	}
+	transport, err := s.transport(router)
+	if err != nil {
+		return errors.Join(err, front.Close())
+	}
+	s.engine = transport
+	forward := proxy.NewForward(transport, proxy.ForwardConfig{Drain: lastCalls})
+	parts.Go(func() error { return forward.Serve(life, front) })
+	if err := s.listenGuards(ctx, life, parts, transport); err != nil {
+		return err
+	}
+	if err := s.at(ctx, "prove"); err != nil {
+		return err
+	}
+	for _, v := range s.services {
+		if err := v.prove(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.claim(ctx, life, parts); err != nil {
+		return err
+	}
+	if err := s.register(ctx, life, parts); err != nil {
+		return err
+	}
+	if err := s.at(ctx, "command"); err != nil {
+		return err
+	}
+	if err := s.runCommand(ctx); err != nil {
+		return err
+	}
+	s.setState(control.SessionUp)
+	if s.o.Ready != nil {
+		s.o.Ready(s.Status(ctx))
+	}
+	return nil
+}
+
+func within(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	return f(ctx)
+}
+
+// listenProxy opens the coloring proxy's listener: on the address that was
+// asked for, or on the next free port.
+func (s *session) listenProxy() (net.Listener, error) {
+	host, port, err := net.SplitHostPort(s.o.Proxy)
+	if err != nil {
+		return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, Err: err}
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, Err: err}
+	}
+	const tries = 100
+	for i := 0; ; i++ {
+		ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(n)))
+		if err == nil {
+			s.mu.Lock()
+			s.proxyURL = "http://" + ln.Addr().String()
+			s.mu.Unlock()
+			return ln, nil
+		}
+		if n == 0 || s.o.ProxyFixed || i == tries || !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, Err: err}
+		}
+		n++
+	}
+}
+
+// listenGuards opens a guard for each service on the advertised address.
+func (s *session) listenGuards(ctx, life context.Context, parts *errgroup.Group, t *proxy.Transport) error {
+	if len(s.o.Services) == 0 {
+		return nil
+	}
+	ip := s.o.Advertise
+	if !ip.IsValid() {
+		err := within(ctx, func(ctx context.Context) (err error) {
+			ip, err = s.client.LocalIP(ctx)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("find this machine's address: %w", err)
+		}
+	}
+	for _, o := range s.o.Services {
+		v := &service{o: o, log: s.o.Log, started: s.o.Now()}
+		ln, err := net.Listen("tcp", netip.AddrPortFrom(ip, 0).String())
+		if err != nil {
+			return &PortError{What: "the guard of " + o.Name, Addr: ip.String(), Err: err}
+		}
+		addr, err := netip.ParseAddrPort(ln.Addr().String())
+		if err != nil {
+			return errors.Join(err, ln.Close())
+		}
+		v.addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
+		if err := s.prepare(v, t); err != nil {
+			return errors.Join(err, ln.Close())
+		}
+		s.mu.Lock()
+		s.services = append(s.services, v)
+		s.mu.Unlock()
+		parts.Go(func() error { return v.guard.Serve(life, ln) })
+	}
+	return nil
+}
+
+// register puts every service into the registry, all at once, and keeps it
+// there.
+func (s *session) register(ctx, life context.Context, parts *errgroup.Group) error {
+	if err := s.at(ctx, "register"); err != nil {
+		return err
+	}
+	all, c := errgroup.WithContext(ctx)
+	for _, v := range s.services {
+		v.probe(ctx)
+		v.touched.Store(true) // from here on there may be something to remove
+		all.Go(func() error {
+			return within(c, func(c context.Context) error { return v.hold.Register(c) })
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	for _, v := range s.services {
+		beating, stop := context.WithCancel(life)
+		var work sync.WaitGroup
+		v.stopBeat = func() { stop(); work.Wait() }
+		work.Add(2)
+		parts.Go(func() error {
+			defer work.Done()
+			return endOf(beating, v.hold.Run(beating))
+		})
+		parts.Go(func() error {
+			defer work.Done()
+			v.follow(beating)
+			return nil
+		})
+	}
+	return s.warmUp(ctx)
+}
+
+// warmUp has the first answer for the session's own services in before anybody
+// asks.
+func (s *session) warmUp(ctx context.Context) error {
+	for _, v := range s.services {
+		if err := within(ctx, func(c context.Context) error { return s.watcher.Need(c, v.o.Name) }); err != nil {
+			return fmt.Errorf("watch %s: %w", v.o.Name, err)
+		}
+	}
+	return nil
+}
+
+// endOf is err, unless ctx's own end is all that it says.
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (s *session) runCommand(ctx context.Context) error {
+	if len(s.o.Command) == 0 {
+		return nil
+	}
+	c, err := child.Start(child.Spec{Args: s.o.Command, Env: s.o.ChildEnv(s.Status(ctx)), In: s.o.In, Out: s.o.Out, Err: s.o.Err,
+		Grace: 5 * time.Second})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.child = c
+	s.mu.Unlock()
+	return nil
+}

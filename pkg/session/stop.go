@@ -1,0 +1,114 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"lane/pkg/child"
+	"lane/pkg/control"
+)
+
+// tearDown removes everything that the session put anywhere. In this order a
+// caller sees lane_drained, then lane_absent, and never an unhealthy lane; a
+// crash in between leaves an instance that expires by itself.
+func (s *session) tearDown(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	s.setState(control.SessionDraining)
+	var left []error
+	note := func(err error) {
+		if err != nil {
+			left = append(left, err)
+		}
+	}
+	s.each(func(v *service) {
+		if v.touched.Load() && v.confirmed() {
+			// Only a courtesy to callers: what matters is the deregistration.
+			if err := within(ctx, v.hold.Drain); err != nil {
+				s.o.Log.Warn("mark as draining", "service", v.o.Name, "error", err)
+			}
+		}
+	})
+	s.drain(ctx)
+	for _, v := range s.services {
+		if v.stopBeat != nil {
+			v.stopBeat()
+		}
+	}
+	note(s.releaseClaims(ctx))
+	var mu sync.Mutex
+	s.each(func(v *service) {
+		if v.touched.Load() {
+			err := within(ctx, v.hold.Deregister)
+			mu.Lock()
+			defer mu.Unlock()
+			note(err)
+		}
+	})
+	if s.child != nil {
+		c, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stop := s.onForce(cancel)
+		// How the command ends now is no news: it was told to.
+		var exit *child.ExitError
+		if err := s.child.Stop(c); err != nil && !errors.As(err, &exit) {
+			note(err)
+		}
+		stop()
+	}
+	if len(left) > 0 {
+		return &LeftBehindError{What: left}
+	}
+	return nil
+}
+
+// each runs f for every service at once and waits.
+func (s *session) each(f func(*service)) {
+	var all sync.WaitGroup
+	for _, v := range s.services {
+		all.Go(func() { f(v) })
+	}
+	all.Wait()
+}
+
+// drain waits for the requests under way, the drain time at most.
+func (s *session) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Drain)
+	defer cancel()
+	defer s.onForce(cancel)()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		busy := 0
+		for _, v := range s.services {
+			busy += v.guard.InFlight()
+		}
+		if busy == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.o.Log.Warn("requests were still under way", "requests", busy)
+			return
+		}
+	}
+}
+
+// onForce calls f when somebody wants no more waiting; the function that it
+// returns ends that and waits for it.
+func (s *session) onForce(f func()) func() {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.o.Force:
+			f()
+		case <-s.forced:
+			f()
+		case <-quit:
+		}
+	}()
+	return func() { close(quit); <-done }
+}

@@ -1,0 +1,49 @@
+package session
+
+import (
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+)
+
+// lastCalls is how long a front waits for its requests when the session has
+// already waited for them: for those that came in between.
+const lastCalls = 500 * time.Millisecond
+
+// transport is the engine that all fronts of the session share.
+func (s *session) transport(router *lane.Router) (*proxy.Transport, error) {
+	names, err := proxy.NewNames(proxy.NamesConfig{Hosts: s.o.Hosts, Colored: s.o.Colored, Datacenter: s.o.Registry.Datacenter})
+	if err != nil {
+		return nil, err
+	}
+	return proxy.NewTransport(proxy.Config{
+		Registry: s.watcher, Router: router, Carriers: &s.o.Carriers, Names: names, Lane: s.o.Lane,
+		Caller: lane.Caller{Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone},
+		Log:    s.log, Counts: &s.counts, KeepHeaders: true, Now: s.o.Now, Logger: s.o.Log,
+		Upstream: s.o.Upstream,
+	})
+}
+
+// prepare makes a service's guard and its registration; nothing is sent.
+func (s *session) prepare(v *service, t *proxy.Transport) (err error) {
+	name := v.o.Name
+	if s.o.Mode == ModeIsolated {
+		name = consul.IsolatedName(s.o.Lane, v.o.Name)
+	}
+	v.reg = consul.Registration{
+		ID: consul.InstanceID(s.o.Lane, v.o.Name, s.o.Install), Name: name, Service: v.o.Name, Lane: s.o.Lane,
+		Address: v.addr.Addr().String(), Port: int(v.addr.Port()), Owner: s.o.Owner, StartedAt: s.started.Format(time.RFC3339),
+		Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone, Version: s.o.Version,
+	}
+	if err := v.reg.Validate(); err != nil {
+		return err
+	}
+	v.hold = s.client.NewHold(v.reg, consul.HoldOptions{})
+	v.guard, err = proxy.NewGuard(t, proxy.GuardConfig{
+		Lane: s.o.Lane, Service: v.o.Name, InstanceID: v.reg.ID, Local: v.o.Local, Advertised: v.addr.String(),
+		Probes: s.o.Probes, Reject: s.o.Reject, Drain: lastCalls,
+	})
+	return err
+}
