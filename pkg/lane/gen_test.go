@@ -2,6 +2,7 @@ package lane
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	"pgregory.net/rapid"
@@ -106,4 +107,12 @@ func (s situation) router(t *rapid.T) *Router {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// check runs a property often enough that each row of the table is reached.
+func check(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	for range 20 {
+		rapid.Check(t, property)
+	}
 }

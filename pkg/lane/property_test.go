@@ -15,7 +15,7 @@ import (
 // table, with all that is random.
 func TestDecideIsTheTable(t *testing.T) {
 	near := cmpopts.EquateApprox(0, 0.00011) // two roundings of one sum
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		s := genSituation(t)
 		d := s.router(t).Decide(s.c, s.req)
 		if diff := cmp.Diff(model(s), d.Result(""), near); diff != "" {
@@ -33,7 +33,7 @@ func placeOf(in *Instance) (Name, bool) {
 // TestNeverAThirdLane: what is chosen is the request's own lane or the baseline,
 // never both, and nothing that is quarantined.
 func TestNeverAThirdLane(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		s := genSituation(t)
 		d := s.router(t).Decide(s.c, s.req)
 		if d.Kind == KindStatic {
@@ -66,7 +66,7 @@ func TestNeverAThirdLane(t *testing.T) {
 // TestEveryFallbackIsCounted: a tagged request that the baseline serves is
 // counted once, and nothing else is counted so.
 func TestEveryFallbackIsCounted(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		s := genSituation(t)
 		d := s.router(t).Decide(s.c, s.req)
 		fallbacks, matches := 0, 0
@@ -97,7 +97,7 @@ func TestEveryFallbackIsCounted(t *testing.T) {
 // TestHardConstraintsHold: env, tenant, a required zone, health, draining, this
 // proxy itself and refused instances are never relaxed by anything.
 func TestHardConstraintsHold(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		s := genSituation(t)
 		d := s.router(t).Decide(s.c, s.req)
 		if d.Kind == KindStatic {
@@ -125,7 +125,7 @@ func TestHardConstraintsHold(t *testing.T) {
 // registry's answer.
 func TestSameInputSameDecision(t *testing.T) {
 	var used Decision
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		s := genSituation(t)
 		r := s.router(t)
 		first := r.Decide(s.c, s.req)
@@ -155,7 +155,7 @@ func TestSameInputSameDecision(t *testing.T) {
 // TestPickFollowsShares: a counter gives each instance its share, to within two
 // requests in a thousand, and never anything that is not chosen.
 func TestPickFollowsShares(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		s := genSituation(t)
 		d := s.router(t).Decide(s.c, s.req)
 		start := rapid.Uint64().Draw(t, "start")
@@ -187,7 +187,7 @@ func TestPickFollowsShares(t *testing.T) {
 // TestExplainAgrees: the explanation marks exactly what the decision has chosen,
 // and gives every other instance a reason.
 func TestExplainAgrees(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		s := genSituation(t)
 		r := s.router(t)
 		e := r.Explain(s.c, s.req)
