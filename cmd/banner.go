@@ -1,0 +1,48 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"lane/pkg/control"
+	"lane/pkg/traffic"
+)
+
+// banner says what a session has registered and how to use it.
+func (f *factory) banner(to io.Writer, st *control.Status) error {
+	var b strings.Builder
+	line := func(what, format string, a ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", what, traffic.Printable(fmt.Sprintf(format, a...)))
+	}
+	fmt.Fprintf(&b, "lane %s is up\n", st.Lane)
+	try := "SERVICE"
+	for _, v := range st.Services {
+		try = v.Name
+		line("service", "%s -> %s   registered as %s at %s (%s)%s", v.Name, v.Local, v.Registered, v.Guard, v.Mode, note(v))
+	}
+	if len(st.Services) == 0 {
+		line("service", "none: it only colors your outgoing calls (-s NAME=PORT puts a process into the lane)")
+	} else {
+		line("data", "databases and queues are shared: what you write there, everybody sees")
+	}
+	line("registry", "%s", st.Registry.Address)
+	line("proxy", "%s   (lane env prints the exports)", st.Proxy)
+	if st.Log != "" {
+		line("log", "%s", st.Log)
+	}
+	if st.Child != "" {
+		line("command", "%s", st.Child)
+	}
+	line("try", "lane curl --lane %s http://%s/", st.Lane, try)
+	line("end", "lane down %s", st.Lane)
+	_, err := io.WriteString(to, b.String())
+	return err
+}
+
+func note(v control.Service) string {
+	if v.State == control.StateUp {
+		return ""
+	}
+	return ": " + v.State
+}

@@ -1,0 +1,128 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lane/pkg/control"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+type downOptions struct {
+	lane  string
+	force bool
+	json  bool
+}
+
+// downResult is the JSON form of `lane down`.
+type downResult struct {
+	Schema string      `json:"schema"`
+	Ended  []downEnded `json:"ended"`
+}
+
+type downEnded struct {
+	Lane     string   `json:"lane"`
+	PID      int      `json:"pid"`
+	Services []string `json:"services"`
+}
+
+// downLimit is longer than any drain time that makes sense: the session itself
+// bounds each of its steps.
+const downLimit = 10 * time.Minute
+
+func newDownCmd(f *factory) *cobra.Command {
+	o := &downOptions{}
+	c := &cobra.Command{
+		Use:   "down [LANE]",
+		Short: "End your sessions of a lane and wait until they are gone from the registry",
+		Long: `End this machine's sessions of a lane, and wait until their instances are gone
+from the registry. Requests under way are waited for, as long as the session's
+drain time. Without LANE it ends the only session that runs. A lane that is
+down already is no error.`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: f.completeLanes,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.lane = args[0]
+			}
+			return runDown(c.Context(), f, o)
+		},
+	}
+	c.Flags().BoolVar(&o.force, "force", false, "do not wait for requests under way")
+	jsonFlag(c, &o.json)
+	return c
+}
+
+func runDown(ctx context.Context, f *factory, o *downOptions) error {
+	all, err := f.sessions(ctx)
+	if err != nil {
+		return err
+	}
+	name := o.lane
+	if name == "" {
+		name = f.getenv("LANE_TAG")
+	}
+	if name == "" && len(all) > 1 {
+		return usagef("say which: lane down LANE", "several sessions run on this machine: %s", lanes(all))
+	}
+	var mine []control.Found
+	for _, s := range all {
+		if name == "" || string(s.Status.Lane) == name {
+			mine = append(mine, s)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, downLimit)
+	defer cancel()
+	var ends errgroup.Group
+	for _, s := range mine {
+		ends.Go(func() error {
+			if err := s.Client.Stop(ctx, o.force); err != nil {
+				return fmt.Errorf("end lane %s (process %d): %w", s.Status.Lane, s.Status.PID, err)
+			}
+			return nil
+		})
+	}
+	if err := ends.Wait(); err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) {
+			return cause
+		}
+		return err
+	}
+	return reportDown(f, o, name, mine)
+}
+
+func reportDown(f *factory, o *downOptions, name string, ended []control.Found) error {
+	res := downResult{Schema: "lane.down/v1", Ended: []downEnded{}}
+	for _, s := range ended {
+		e := downEnded{Lane: string(s.Status.Lane), PID: s.Status.PID, Services: []string{}}
+		for _, v := range s.Status.Services {
+			e.Services = append(e.Services, v.Name)
+		}
+		res.Ended = append(res.Ended, e)
+	}
+	if o.json {
+		return f.printJSON(res)
+	}
+	for _, e := range res.Ended {
+		what := "it only colored calls"
+		if len(e.Services) > 0 {
+			what = fmt.Sprintf("%v is gone from the registry", e.Services)
+		}
+		if _, err := fmt.Fprintf(f.io.Out, "lane %s is down: %s\n", e.Lane, what); err != nil {
+			return err
+		}
+	}
+	if len(res.Ended) == 0 {
+		what := "no session runs on this machine"
+		if name != "" {
+			what = "lane " + name + " has no session on this machine"
+		}
+		_, err := fmt.Fprintf(f.io.Err, "nothing to end: %s\n", what)
+		return err
+	}
+	return nil
+}

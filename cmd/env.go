@@ -1,0 +1,55 @@
+package cmd
+
+import (
+	"context"
+	"runtime"
+	"strings"
+
+	"lane/pkg/childenv"
+	"lane/pkg/control"
+
+	"github.com/spf13/cobra"
+)
+
+type envOptions struct {
+	lane   string
+	syntax string
+}
+
+func newEnvCmd(f *factory) *cobra.Command {
+	o := &envOptions{}
+	c := &cobra.Command{
+		Use:   "env",
+		Short: "Print the environment that sends a program's calls through your lane",
+		Long: `Print the variables that 'lane run' sets, in the syntax of a shell or a file:
+` + strings.Join(childenv.Syntaxes(), ", ") + `.`,
+		Example: `  eval "$(lane env)"
+  lane env --syntax fish | source
+  lane env --syntax dotenv > .env.lane`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runEnv(c.Context(), f, o) },
+	}
+	c.Flags().StringVar(&o.lane, "lane", "", "the lane, if several sessions run")
+	c.Flags().StringVar(&o.syntax, "syntax", "sh", strings.Join(childenv.Syntaxes(), ", "))
+	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
+	_ = c.RegisterFlagCompletionFunc("syntax", cobra.FixedCompletions(childenv.Syntaxes(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func runEnv(ctx context.Context, f *factory, o *envOptions) error {
+	s, err := f.session(ctx, o.lane)
+	if err != nil {
+		return err
+	}
+	out, err := childenv.Render(o.syntax, childenv.Vars(f.environ, childSession(s.Status)))
+	if err != nil {
+		return usagef("choose another one with --syntax: "+strings.Join(childenv.Syntaxes(), ", "), "%v", err)
+	}
+	_, err = f.io.Out.Write([]byte(out))
+	return err
+}
+
+func childSession(st control.Status) childenv.Session {
+	return childenv.Session{Proxy: st.Proxy, Lane: string(st.Lane), Direct: []string{st.Registry.Address},
+		Windows: runtime.GOOS == "windows"}
+}

@@ -1,0 +1,151 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"lane/pkg/child"
+	"lane/pkg/config"
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/session"
+)
+
+// Exit codes of the program. A command that lane runs passes on its own.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnreachable = 3 // registry, relay or session; or: no data
+	exitInterrupted = 130
+)
+
+// usageError says that the command line is wrong.
+type usageError struct{ msg, hint string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(hint, format string, a ...any) error {
+	return &usageError{msg: fmt.Sprintf(format, a...), hint: hint}
+}
+
+// noSessionError says that no session of this user runs, or none of the lane.
+type noSessionError struct{ lane string }
+
+func (e *noSessionError) Error() string {
+	if e.lane != "" {
+		return "no session of lane " + e.lane + " runs on this machine"
+	}
+	return "no session runs on this machine"
+}
+
+// exitError ends the program with a code, and says nothing: all was said.
+type exitError struct{ code int }
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// report prints an error with its way out and returns the exit code: the one
+// ladder from errors to codes.
+func (f *factory) report(ctx context.Context, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	code, hint, quiet := ladder(err)
+	if interrupted(ctx, err) {
+		// Whoever pressed Ctrl-C knows; what could not be cleaned up is news.
+		var left *session.LeftBehindError
+		if !errors.As(err, &left) {
+			return exitInterrupted
+		}
+		err = left
+	}
+	if !quiet {
+		fmt.Fprintf(f.io.Err, "lane: %s\n", indent(err.Error()))
+		if hint != "" {
+			fmt.Fprintf(f.io.Err, "      %s\n", indent(hint))
+		}
+	}
+	return code
+}
+
+func interrupted(ctx context.Context, err error) bool {
+	return errors.Is(context.Cause(ctx), errInterrupted) &&
+		(errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled))
+}
+
+// indent keeps the lines of a message under each other.
+func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n      ") }
+
+// ladder is the exit code of an error, what to do about it, and whether
+// everything was said already.
+func ladder(err error) (code int, hint string, quiet bool) {
+	var (
+		exit        *exitError
+		exitChild   *child.ExitError
+		start       *child.StartError
+		usage       *usageError
+		name        *lane.NameError
+		settings    *config.Invalid
+		validation  *consul.ValidationError
+		none        *noSessionError
+		noData      *noDataError
+		unreachable *consul.UnreachableError
+		leaderless  *consul.NoLeaderError
+		denied      *consul.DeniedError
+		held        *consul.ClaimHeldError
+		lost        *consul.ClaimLostError
+		busy        *session.BusyError
+		way         *session.UnreachableError
+		port        *session.PortError
+		left        *session.LeftBehindError
+	)
+	switch {
+	case errors.As(err, &exit):
+		return exit.code, "", true
+	case errors.As(err, &left):
+		return exitFailed, "the next `lane up` of this lane on this machine replaces it; Consul removes it by itself about two minutes after it was last seen", false
+	case errors.As(err, &exitChild):
+		return exitChild.Code, "", true
+	case errors.As(err, &start):
+		if errors.Is(start.Err, exec.ErrNotFound) {
+			return 127, "is it installed, and on the PATH?", false
+		}
+		return 126, "", false
+	case errors.As(err, &usage):
+		return exitUsage, usage.hint, false
+	case errors.As(err, &name):
+		return exitUsage, "", false
+	case errors.As(err, &settings):
+		return exitUsage, "`lane config` shows every setting and where it comes from", false
+	case errors.As(err, &validation):
+		return exitUsage, validation.Fix, false
+	case errors.As(err, &none):
+		lane := none.lane
+		if lane == "" {
+			lane = "dev-" + "NAME"
+		}
+		return exitUnreachable, "start one:  lane up " + lane + " -s SERVICE=PORT", false
+	case errors.As(err, &noData):
+		return exitUnreachable, noData.hint, false
+	case errors.As(err, &unreachable):
+		return exitUnreachable, "is Consul running there? Set CONSUL_HTTP_ADDR, or consul.address in lane.yaml; `lane registry` starts an embedded one", false
+	case errors.As(err, &leaderless):
+		return exitUnreachable, "the Consul servers elect one within seconds of each other; ask `consul operator raft list-peers`", false
+	case errors.As(err, &denied):
+		return exitFailed, "the token (CONSUL_HTTP_TOKEN, or consul.token_file in lane.yaml) needs " + denied.Need, false
+	case errors.As(err, &held):
+		return exitFailed, "take another lane name, ask them to `lane down " + string(held.Held.Lane) + "`, or take it with --takeover", false
+	case errors.As(err, &lost):
+		return exitFailed, "", false
+	case errors.As(err, &busy):
+		return exitFailed, fmt.Sprintf("end it with `lane down %s`, or take it with --takeover", busy.Lane), false
+	case errors.As(err, &way):
+		return exitFailed, "give the address under which the test environment reaches this machine: --advertise IP", false
+	case errors.As(err, &port):
+		return exitFailed, "", false
+	}
+	return exitFailed, "", false
+}

@@ -1,0 +1,18 @@
+//go:build unix
+
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+)
+
+// become replaces this process by a command: its signals, its terminal and its
+// exit code are then nobody's in between.
+func (f *factory) become(_ context.Context, path string, args, env []string) error {
+	if err := syscall.Exec(path, args, env); err != nil {
+		return fmt.Errorf("run %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"lane/pkg/config"
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/printer"
+	"lane/pkg/proxy"
+	"lane/pkg/traffic"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+type explainOptions struct {
+	url      string
+	lane     string
+	headers  []string
+	snapshot string
+	json     bool
+	flags    []config.Flag
+}
+
+// explainLimit bounds all that `lane explain` asks the registry.
+const explainLimit = 10 * time.Second
+
+func newExplainCmd(f *factory) *cobra.Command {
+	o := &explainOptions{}
+	var given func() []config.Flag
+	c := &cobra.Command{
+		Use:   "explain URL",
+		Short: "Show where a request would go, with every candidate and why it was left out",
+		Long: `Show the decision for a request without sending it: which instances would serve
+it, and of every other instance of the service why it was left out. The tag is
+--lane, else LANE_TAG, else the lane of the only session on this machine; a tag in
+-H wins over all of them, and -H 'x-lane-tag: baseline' is an untagged request.
+
+With --snapshot FILE it decides offline: FILE holds one input of a decision, or an
+array of objects with id and input (docs/routing.md, Snapshots).`,
+		Example: `  lane explain http://order-service/api/orders/42
+  lane explain -H 'x-lane-tag: dev-bob' http://inventory/
+  lane explain --snapshot testdata/route_cases.json --json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if o.snapshot != "" {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.ExactArgs(1)(c, args)
+		},
+		ValidArgsFunction: f.completeURL,
+		RunE: func(c *cobra.Command, args []string) error {
+			if o.snapshot != "" {
+				return runSnapshot(f, o)
+			}
+			o.url = args[0]
+			o.flags = given()
+			return runExplain(c.Context(), f, o)
+		},
+	}
+	c.Flags().StringVar(&o.lane, "lane", "", "the lane that the request is tagged with")
+	c.Flags().StringArrayVarP(&o.headers, "header", "H", nil, "header of the request, 'NAME: VALUE'; may be repeated")
+	c.Flags().StringVar(&o.snapshot, "snapshot", "", "decide from a file, with no registry and no network; - is standard input")
+	jsonFlag(c, &o.json)
+	given = settingFlags(c, callerSettings)
+	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
+	return c
+}
+
+// callerSettings are the settings that describe who asks.
+var callerSettings = []setting{
+	{"env", "env", "ENV", "the caller's environment, a hard constraint"},
+	{"tenant", "tenant", "TENANT", "the caller's tenant, a hard constraint"},
+	{"zone", "zone", "ZONE", "the caller's zone"},
+	{"preset", "preset", "NAME", "header convention of another lane system"},
+	{"no-match", "no_match", "POLICY", "a service that the lane lacks: fallback or fail"},
+}
+
+func runSnapshot(f *factory, o *explainOptions) error {
+	in := f.io.In
+	if o.snapshot != "-" {
+		file, err := os.Open(o.snapshot)
+		if err != nil {
+			return usagef("", "--snapshot: %v", err)
+		}
+		defer func() { _ = file.Close() }() // only read
+		in = file
+	}
+	cases, err := lane.ParseSnapshots(in)
+	if err != nil {
+		return usagef("docs/routing.md, Snapshots, lists the fields", "--snapshot %s: %v", o.snapshot, err)
+	}
+	for _, c := range cases {
+		r := c.Decide()
+		if err := f.printResult(o.json, &r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
+	target, head, err := request(o.url, o.headers)
+	if err != nil {
+		return err
+	}
+	s, err := f.settings(given{lane: o.lane, flags: o.flags})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainLimit)
+	defer cancel()
+	tag, err := f.tagOf(ctx, s, head)
+	if err != nil {
+		return err
+	}
+	router, err := lane.NewRouter(policy(s))
+	if err != nil {
+		return err
+	}
+	var ex lane.Explanation
+	err = f.engine(ctx, s, router, func(t *proxy.Transport) error {
+		service, cat, err := t.Locate(ctx, target.Host)
+		var missing *proxy.Problem
+		if err != nil && !errors.As(err, &missing) {
+			return err
+		}
+		if missing != nil {
+			return &noDataError{msg: missing.Message, hint: missing.Hint}
+		}
+		hops, _ := lane.Hops(head)
+		ex = router.Explain(cat, lane.Request{Service: service, External: service == "", Tag: tag, Hops: hops, Now: f.now(),
+			Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone}})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return f.printExplanation(o.json, printer.NewExplanation(target.String(), tag, &ex))
+}
+
+// request reads a URL and headers as curl takes them.
+func request(raw string, headers []string) (*url.URL, http.Header, error) {
+	if !strings.Contains(raw, "://") {
+		raw = "http://" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return nil, nil, usagef("a URL looks like http://order-service/api/orders/42", "%q is no URL", raw)
+	}
+	head := http.Header{}
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, nil, usagef("", "-H %q: not of the form NAME: VALUE", h)
+		}
+		head.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return u, head, nil
+}
+
+// tagOf is the tag that a request has in the developer's proxy: its own, else
+// the lane that was named, else the lane of the only session.
+func (f *factory) tagOf(ctx context.Context, s *config.Settings, head http.Header) (lane.Tag, error) {
+	car, err := carriers(s)
+	if err != nil {
+		return lane.Tag{}, err
+	}
+	if tag := car.Read(head); tag.Kind != lane.TagNone {
+		return tag, nil
+	}
+	if s.Lane != "" {
+		name, err := lane.ParseName(s.Lane)
+		return lane.Tag{Kind: lane.TagLane, Lane: name, Raw: s.Lane}, err
+	}
+	all, err := f.sessions(ctx)
+	if err != nil || len(all) == 0 {
+		return lane.Tag{}, err
+	}
+	found, err := f.session(ctx, "")
+	if err != nil {
+		return lane.Tag{}, err
+	}
+	return lane.Tag{Kind: lane.TagLane, Lane: found.Status.Lane, Raw: string(found.Status.Lane)}, nil
+}
+
+// engine makes an engine over a watch of the registry, has it used, and ends
+// both.
+func (f *factory) engine(ctx context.Context, s *config.Settings, router *lane.Router, use func(*proxy.Transport) error) error {
+	client, err := consul.Open(f.consulConfig(s))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.Ping(ctx); err != nil {
+		return err
+	}
+	car, err := carriers(s)
+	if err != nil {
+		return err
+	}
+	names, err := proxy.NewNames(proxy.NamesConfig{Hosts: s.Hosts, Colored: s.Colored, Datacenter: s.Consul.Datacenter})
+	if err != nil {
+		return err
+	}
+	watcher := consul.NewWatcher(client, consul.WatchOptions{Now: f.now})
+	t, err := proxy.NewTransport(proxy.Config{Registry: watcher, Router: router, Carriers: &car, Names: names, Log: traffic.NewLog(1), Now: f.now})
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	life, end := context.WithCancel(ctx)
+	parts, life := errgroup.WithContext(life)
+	parts.Go(func() error { return watcher.Run(life) })
+	err = use(t)
+	end()
+	if e := parts.Wait(); err == nil && !errors.Is(e, context.Canceled) {
+		err = e
+	}
+	return err
+}
+
+func (f *factory) printExplanation(asJSON bool, ex printer.Explanation) error {
+	if asJSON {
+		return printer.JSON(f.io, ex)
+	}
+	return printer.PrintExplanation(f.io, ex)
+}
+
+func (f *factory) printResult(asJSON bool, r *lane.Result) error {
+	if asJSON {
+		return json.NewEncoder(f.io.Out).Encode(r)
+	}
+	_, err := fmt.Fprintf(f.io.Out, "%s\t%s\t%s\t%s\n", r.ID, r.Kind, r.Reason, strings.Join(r.Chosen, ","))
+	return err
+}

@@ -1,0 +1,35 @@
+package cmd
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"lane/pkg/iostreams"
+	"lane/pkg/printer"
+)
+
+// factory is what the commands need of the world around them.
+type factory struct {
+	io         *iostreams.IOStreams
+	getenv     func(string) string
+	environ    []string
+	dir        string // where lane.yaml is looked for, upward
+	now        func() time.Time
+	force      <-chan struct{} // closed by the second signal
+	executable func() (string, error)
+	build      func() (*debug.BuildInfo, bool)
+}
+
+// run runs the command line args and returns the exit code.
+func (f *factory) run(ctx context.Context, args []string) int {
+	root := newRootCmd(f)
+	root.SetArgs(args)
+	root.SetIn(f.io.In)
+	root.SetOut(f.io.Out)
+	root.SetErr(f.io.Err)
+	err := root.ExecuteContext(ctx)
+	return f.report(ctx, err)
+}
+
+func (f *factory) printJSON(v any) error { return printer.JSON(f.io, v) }

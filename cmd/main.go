@@ -1,0 +1,62 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"lane/pkg/iostreams"
+)
+
+// errInterrupted is the cause of a context that a signal ended.
+var errInterrupted = errors.New("interrupted")
+
+// Main is the program: it runs the command line of this process and returns its
+// exit code.
+func Main() int {
+	ctx, force, stop := signals()
+	defer stop()
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "."
+	}
+	f := &factory{
+		io: iostreams.System(), getenv: os.Getenv, environ: os.Environ(), dir: dir, now: time.Now, force: force,
+		executable: os.Executable, build: debug.ReadBuildInfo,
+	}
+	return f.run(ctx, os.Args[1:])
+}
+
+// signals makes the one signal context: the first signal ends it, the second
+// one closes force, which ends the waiting of a clean end.
+func signals() (ctx context.Context, force <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	got := make(chan os.Signal, 4)
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	again, quit, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 0; ; n++ {
+			select {
+			case <-quit:
+				return
+			case <-got:
+			}
+			if n == 0 {
+				cancel(errInterrupted)
+			} else if n == 1 {
+				close(again)
+			}
+		}
+	}()
+	return ctx, again, func() {
+		signal.Stop(got)
+		close(quit)
+		<-done
+		cancel(nil)
+	}
+}

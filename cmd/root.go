@@ -1,0 +1,70 @@
+package cmd
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newRootCmd(f *factory) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lane COMMAND",
+		Short: "Run one service on your laptop, inside the shared test environment",
+		Long: `lane lets you run one service of a system on your laptop, inside the shared
+test environment, without anybody else noticing. Your process joins the shared
+Consul registry under a lane of your own; only requests that carry that lane's
+tag reach it; every service that the lane lacks is served by the baseline; and
+every such fallback is shown, with its reason.`,
+		Example: strings.TrimLeft(`
+  lane demo                                        see it work, with nothing installed
+  lane up dev-alice -s order-service=8080          put a local process into lane dev-alice
+  lane curl http://order-service/api/orders/42     a tagged request
+  lane status                                      what was routed where, and why
+  lane down dev-alice                              leave nothing behind`, "\n"),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("see `"+c.CommandPath()+" --help`", "%v", err)
+	})
+	groups := []struct {
+		id, title string
+		cmds      []*cobra.Command
+	}{
+		{"session", "Your lane:", []*cobra.Command{newUpCmd(f), newDownCmd(f), newStatusCmd(f), newTailCmd(f)}},
+		{"request", "Requests in your lane:", []*cobra.Command{newCurlCmd(f), newRunCmd(f), newEnvCmd(f)}},
+		{"why", "What goes where, and why:", []*cobra.Command{newExplainCmd(f), newVerifyCmd(f), newLsCmd(f), newShowCmd(f)}},
+		{"more", "Setting up:", []*cobra.Command{newConfigCmd(f), newRegistryCmd(f), newVersionCmd(f)}},
+	}
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.cmds {
+			c.GroupID = g.id
+			wrapArgs(c)
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID("more")
+	root.SetCompletionCommandGroupID("more")
+	return root
+}
+
+// wrapArgs makes wrong arguments a usage error that points to the help.
+func wrapArgs(c *cobra.Command) {
+	check := c.Args
+	if check == nil {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usagef("usage: "+c.UseLine()+"   (more: `"+c.CommandPath()+" --help`)", "%v", err)
+		}
+		return nil
+	}
+}
+
+func jsonFlag(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "json", false, "print JSON, with a named schema")
+}

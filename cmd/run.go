@@ -1,0 +1,52 @@
+package cmd
+
+import (
+	"context"
+	"os/exec"
+
+	"lane/pkg/child"
+	"lane/pkg/childenv"
+
+	"github.com/spf13/cobra"
+)
+
+func newRunCmd(f *factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "run [--lane LANE] [--] COMMAND [ARGUMENTS]",
+		Short: "Run any command with its calls going through your lane",
+		Long: `Run a command with the environment that makes its HTTP clients use the session's
+coloring proxy: HTTP_PROXY, HTTPS_PROXY, grpc_proxy, NODE_USE_ENV_PROXY,
+JAVA_TOOL_OPTIONS, LANE_TAG and LANE_PROXY. The command's signals, terminal and
+exit code are its own.`,
+		Example:            `  lane run -- npm test`,
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "-h" || args[0] == "--help" {
+				return c.Help()
+			}
+			return runRun(c.Context(), f, args)
+		},
+	}
+}
+
+func runRun(ctx context.Context, f *factory, args []string) error {
+	name, rest, err := laneFlag(args)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 && rest[0] == "--" {
+		rest = rest[1:]
+	}
+	if len(rest) == 0 {
+		return usagef("", "lane run needs a command: lane run -- COMMAND")
+	}
+	s, err := f.session(ctx, name)
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(rest[0])
+	if err != nil {
+		return &child.StartError{Name: rest[0], Err: err}
+	}
+	return f.become(ctx, path, rest, childenv.Build(f.environ, childSession(s.Status)))
+}

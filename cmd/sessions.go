@@ -1,0 +1,103 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"lane/pkg/control"
+
+	"github.com/spf13/cobra"
+)
+
+// sessions finds this user's running sessions.
+func (f *factory) sessions(ctx context.Context) ([]control.Found, error) {
+	dir, err := f.runtimeDir()
+	if err != nil {
+		return nil, err
+	}
+	return control.Sessions(ctx, dir)
+}
+
+// session finds the session that a command is about: of the lane that was
+// named, else of LANE_TAG, else the only one.
+func (f *factory) session(ctx context.Context, name string) (control.Found, error) {
+	all, err := f.sessions(ctx)
+	if err != nil {
+		return control.Found{}, err
+	}
+	if name == "" {
+		name = f.getenv("LANE_TAG")
+	}
+	var fit []control.Found
+	for _, s := range all {
+		if name == "" || string(s.Status.Lane) == name {
+			fit = append(fit, s)
+		}
+	}
+	switch {
+	case len(fit) == 0 && name != "" && len(all) > 0:
+		return control.Found{}, &noSessionError{lane: name + " (running: " + lanes(all) + ")"}
+	case len(fit) == 0:
+		return control.Found{}, &noSessionError{lane: name}
+	case len(fit) == 1:
+		return fit[0], nil
+	case name != "":
+		// Any session of a lane has a proxy that colors with it; the oldest one.
+		return fit[0], nil
+	}
+	return control.Found{}, usagef("say which: --lane LANE", "several sessions run on this machine: %s", lanes(all))
+}
+
+func lanes(all []control.Found) string {
+	var names []string
+	for _, s := range all {
+		n := string(s.Status.Lane)
+		if len(names) == 0 || names[len(names)-1] != n {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// laneFlag is --lane LANE as the first argument of a command whose other
+// arguments are not lane's own.
+func laneFlag(args []string) (name string, rest []string, err error) {
+	if len(args) == 0 {
+		return "", args, nil
+	}
+	if v, ok := strings.CutPrefix(args[0], "--lane="); ok {
+		return v, args[1:], nil
+	}
+	if args[0] == "--lane" {
+		if len(args) < 2 {
+			return "", nil, usagef("", "--lane needs the name of a lane")
+		}
+		return args[1], args[2:], nil
+	}
+	return "", args, nil
+}
+
+// completeLanes completes the lanes of this machine's sessions.
+func (f *factory) completeLanes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.laneNames(c.Context()), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (f *factory) laneNames(ctx context.Context) []string {
+	all, err := f.sessions(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, s := range all {
+		var names []string
+		for _, v := range s.Status.Services {
+			names = append(names, v.Name)
+		}
+		out = append(out, fmt.Sprintf("%s\t%s", s.Status.Lane, strings.Join(names, ", ")))
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package cmd
+
+import (
+	"os"
+	"os/user"
+	"runtime"
+	"slices"
+
+	"lane/pkg/config"
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+
+	"github.com/spf13/cobra"
+)
+
+// given is what the command line says of the settings.
+type given struct {
+	lane     string
+	services []string
+	flags    []config.Flag
+}
+
+// settings reads all settings once: flags, environment, files, defaults.
+func (f *factory) settings(g given) (*config.Settings, error) {
+	home, _ := os.UserHomeDir() // none is a fact that the settings deal with
+	confDir, _ := os.UserConfigDir()
+	host, _ := os.Hostname()
+	name := ""
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return config.Load(config.Options{
+		Dir: f.dir, UserFile: config.UserFile(confDir), Home: home, Getenv: f.getenv,
+		Flags: g.flags, Lane: g.lane, Services: g.services, User: name, Host: host,
+	})
+}
+
+func (f *factory) system() config.System {
+	home, _ := os.UserHomeDir()
+	return config.System{Getenv: f.getenv, GOOS: runtime.GOOS, Home: home, Temp: os.TempDir(), UID: os.Getuid()}
+}
+
+// runtimeDir is where this user's sessions have their sockets. It is made, and
+// checked to be this user's alone.
+func (f *factory) runtimeDir() (string, error) {
+	dir, err := config.RuntimeDir(f.system())
+	if err != nil {
+		return "", err
+	}
+	return dir, config.MakePrivate(dir)
+}
+
+func (f *factory) consulConfig(s *config.Settings) consul.Config {
+	return consul.Config{Address: s.Consul.Address, Datacenter: s.Consul.Datacenter, Namespace: s.Consul.Namespace,
+		CAFile: s.Consul.CAFile, TokenFile: s.Consul.TokenFile, Getenv: f.getenv}
+}
+
+// registry opens the registry of the settings.
+func (f *factory) registry() (*consul.Client, error) {
+	s, err := f.settings(given{})
+	if err != nil {
+		return nil, err
+	}
+	return consul.Open(f.consulConfig(s))
+}
+
+// carriers are the headers of the settings.
+func carriers(s *config.Settings) (lane.Carriers, error) {
+	c := lane.DefaultCarriers()
+	if s.Preset != "" {
+		var err error
+		if c, err = lane.Preset(s.Preset); err != nil {
+			return c, err
+		}
+	}
+	if s.Header != "" {
+		c.Header = s.Header
+	}
+	return c, nil
+}
+
+// policy is the routing policy of a developer's own proxy.
+func policy(s *config.Settings) lane.Policy {
+	p := lane.DefaultPolicy()
+	p.InvalidTag = lane.InvalidReject // a developer wants to see a mistake
+	if s.NoMatch == config.Fail {
+		p.NoMatch = lane.NoMatchFail
+	}
+	if s.Strict {
+		p.Mode = lane.Strict
+	}
+	return p
+}
+
+// setting is a flag that sets a setting of lane.yaml.
+type setting struct{ flag, key, value, usage string }
+
+// sessionSettings are the settings that `lane up` takes as flags.
+var sessionSettings = []setting{
+	{"register", "register", "MODE", "shared (the service's own name) or isolated (lane-<lane>-<service>)"},
+	{"advertise", "advertise", "IP", "address under which the environment reaches this machine"},
+	{"proxy", "proxy", "ADDRESS", "where the coloring proxy listens (default 127.0.0.1:7474 or the next free port)"},
+	{"guard", "guard", "MODE", "what the guard does with foreign requests: bounce (to the baseline) or reject (421)"},
+	{"probe", "probes", "PATH", "path that the guard answers itself; may be repeated"},
+	{"drain", "drain", "DURATION", "how long the end waits for requests under way"},
+	{"owner", "owner", "NAME", "who holds the lane, shown to others"},
+	{"env", "env", "ENV", "environment of the instances and of the calls, a hard constraint"},
+	{"tenant", "tenant", "TENANT", "tenant of the instances and of the calls, a hard constraint"},
+	{"zone", "zone", "ZONE", "zone of the instances and of the calls"},
+	{"app-version", "version", "VERSION", "version of the local processes, as metadata"},
+	{"preset", "preset", "NAME", "header convention of another lane system, e.g. mse, asm, bridge"},
+	{"no-match", "no_match", "POLICY", "a service that the lane lacks: fallback (to the baseline) or fail"},
+}
+
+// settingFlags adds flags for settings to a command; the function that it
+// returns tells which of them were given.
+func settingFlags(c *cobra.Command, which []setting) func() []config.Flag {
+	values := make([][]string, len(which))
+	for i, s := range which {
+		c.Flags().StringArrayVar(&values[i], s.flag, nil, s.usage)
+		c.Flags().Lookup(s.flag).DefValue = "" // no "[]" in the help
+	}
+	return func() []config.Flag {
+		var out []config.Flag
+		for i, s := range which {
+			if c.Flags().Changed(s.flag) {
+				v := values[i]
+				if s.key != "probes" {
+					v = v[len(v)-1:] // the last one holds, as with any flag
+				}
+				out = append(out, config.Flag{Key: s.key, Name: "--" + s.flag, Values: slices.Clone(v)})
+			}
+		}
+		return out
+	}
+}

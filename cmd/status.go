@@ -1,0 +1,94 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"lane/pkg/control"
+	"lane/pkg/printer"
+	"lane/pkg/traffic"
+	"lane/tui"
+
+	"github.com/spf13/cobra"
+)
+
+type statusOptions struct {
+	lane  string
+	plain bool
+	json  bool
+}
+
+func newStatusCmd(f *factory) *cobra.Command {
+	o := &statusOptions{}
+	c := &cobra.Command{
+		Use:   "status [LANE]",
+		Short: "Show a running session: what was routed where, and every fallback with its reason",
+		Long: `Attach the terminal UI to a running session; q leaves the session running. Off a
+terminal, or with --plain, print the session's state and its counts; with
+--json the same as JSON. Without a session it exits 3.`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: f.completeLanes,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.lane = args[0]
+			}
+			return runStatus(c.Context(), f, o)
+		},
+	}
+	c.Flags().StringVar(&o.lane, "lane", "", "the lane, if several sessions run")
+	c.Flags().BoolVar(&o.plain, "plain", false, "print text, no terminal UI")
+	jsonFlag(c, &o.json)
+	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
+	return c
+}
+
+func runStatus(ctx context.Context, f *factory, o *statusOptions) error {
+	s, err := f.session(ctx, o.lane)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.json:
+		return f.printJSON(s.Status)
+	case o.plain || !f.screen():
+		return printer.Status(f.io, &s.Status)
+	}
+	return f.watch(ctx, remote{s.Client}, tui.Options{Attached: true})
+}
+
+// screen says whether the terminal can show the terminal UI.
+func (f *factory) screen() bool { return f.io.IsStdinTTY && f.io.IsStdoutTTY && !f.io.Dumb }
+
+// watch runs the terminal UI over a source of exchanges.
+func (f *factory) watch(ctx context.Context, src tui.Source, o tui.Options) error {
+	o.In, o.Out, o.Color, o.Now = f.io.In, f.io.Out, f.io.Color, f.now
+	err := tui.Run(ctx, src, o)
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// remote is a session behind its socket, as the terminal UI reads it.
+type remote struct{ c *control.Client }
+
+func (r remote) Status(ctx context.Context) (control.Status, error) {
+	st, err := r.c.Status(ctx)
+	return st, ended(err)
+}
+
+func (r remote) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
+	rows, lost, err := r.c.Next(ctx, after)
+	return rows, lost, ended(err)
+}
+
+// ended tells the terminal UI the end of a session in its own word.
+func ended(err error) error {
+	if errors.Is(err, control.ErrGone) {
+		return io.EOF
+	}
+	return err
+}
+
+var _ tui.Source = remote{}

@@ -1,0 +1,70 @@
+package cmd
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"lane/pkg/consul/consultest"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The stories in testdata/script run the program's Main as processes of their
+// own, against the embedded registry and, where LANE_TEST_CONSUL names it,
+// against the real Consul.
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"lane": func() { os.Exit(Main()) }})
+}
+
+func TestStories(t *testing.T) {
+	for name, start := range registries(t) {
+		t.Run(name, func(t *testing.T) { stories(t, "../testdata/script/*.txtar", start) })
+	}
+}
+
+// registries are the kinds of registry that there are to test against, each
+// with a function that starts a new one.
+func registries(t *testing.T) map[string]func(testing.TB) string {
+	out := map[string]func(testing.TB) string{"embedded": consultest.Embedded}
+	if bin := os.Getenv("LANE_TEST_CONSUL"); bin != "" {
+		out["consul"] = func(t testing.TB) string { return consultest.Start(t, bin) }
+	}
+	return out
+}
+
+func stories(t *testing.T, glob string, start func(testing.TB) string) {
+	files, err := filepath.Glob(glob)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories at %s: %v", glob, err)
+	}
+	testscript.Run(t, testscript.Params{
+		Files:               files,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			w, err := newWorld(env, start)
+			if err != nil {
+				return err
+			}
+			env.Values[worldKey{}] = w
+			return nil
+		},
+		Cmds: storyCommands,
+	})
+}
+
+type worldKey struct{}
+
+// worldOf is the world of the story that runs.
+func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
+
+// storyLimit bounds every waiting of a story.
+const storyLimit = 15 * time.Second
+
+func storyContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), storyLimit)
+}

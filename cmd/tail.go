@@ -1,0 +1,119 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+
+	"lane/pkg/control"
+	"lane/pkg/printer"
+	"lane/pkg/traffic"
+
+	"github.com/spf13/cobra"
+)
+
+type tailOptions struct {
+	lane   string
+	filter string
+	json   bool
+	follow bool
+	rows   int
+}
+
+func newTailCmd(f *factory) *cobra.Command {
+	o := &tailOptions{}
+	c := &cobra.Command{
+		Use:   "tail [LANE]",
+		Short: "Print a session's exchanges as lines, as they happen",
+		Long: `Print the exchanges of a running session as lines: first the last ones, then
+every new one until the session ends. Off a terminal a line is tab-separated:
+start, front, from, method, URL, route, status, milliseconds, lane, reason,
+code, guard, instance, why. With --json each line is a JSON object.`,
+		Example: `  lane tail
+  lane tail --filter 'route:fallback'
+  lane tail --json -n 100 --follow=false`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: f.completeLanes,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.lane = args[0]
+			}
+			return runTail(c.Context(), f, o)
+		},
+	}
+	c.Flags().StringVar(&o.lane, "lane", "", "the lane, if several sessions run")
+	c.Flags().StringVar(&o.filter, "filter", "", "only exchanges that match, e.g. 'svc:orders st:5xx' (see docs/filters.md)")
+	c.Flags().BoolVarP(&o.follow, "follow", "f", true, "wait for new exchanges")
+	c.Flags().IntVarP(&o.rows, "lines", "n", 10, "how many earlier exchanges to print first")
+	jsonFlag(c, &o.json)
+	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
+	return c
+}
+
+func runTail(ctx context.Context, f *factory, o *tailOptions) error {
+	filter, err := traffic.ParseFilter(o.filter)
+	if err != nil {
+		return usagef("", "--filter: %v", err)
+	}
+	if o.rows < 0 {
+		return usagef("", "--lines: %d is negative", o.rows)
+	}
+	s, err := f.session(ctx, o.lane)
+	if err != nil {
+		return err
+	}
+	rows, _, err := s.Client.Since(ctx, 0)
+	if err != nil {
+		return err
+	}
+	var last uint64
+	var fit []traffic.Exchange
+	for _, e := range rows {
+		last = e.Seq
+		if filter.Match(&e) {
+			fit = append(fit, e)
+		}
+	}
+	for _, e := range fit[max(0, len(fit)-o.rows):] {
+		if err := f.printExchange(o.json, &e); err != nil {
+			return err
+		}
+	}
+	for o.follow {
+		rows, lost, err := s.Client.Next(ctx, last)
+		switch {
+		case errors.Is(err, control.ErrGone):
+			return nil // the session has ended, and so has its tail
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		}
+		if err := f.printLost(o.json, lost); err != nil {
+			return err
+		}
+		for _, e := range rows {
+			last = e.Seq
+			if !filter.Match(&e) {
+				continue
+			}
+			if err := f.printExchange(o.json, &e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *factory) printExchange(asJSON bool, e *traffic.Exchange) error {
+	if asJSON {
+		return printer.JSONLine(f.io, printer.NewExchangeRecord(e))
+	}
+	return printer.Exchange(f.io, e)
+}
+
+func (f *factory) printLost(asJSON bool, n uint64) error {
+	if asJSON && n > 0 {
+		return printer.JSONLine(f.io, printer.LostRecord{Schema: printer.LostSchema, Lost: n})
+	}
+	return printer.Lost(f.io, n)
+}

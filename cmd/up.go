@@ -1,0 +1,237 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	goruntime "runtime"
+	"strings"
+	"time"
+
+	"lane/pkg/childenv"
+	"lane/pkg/config"
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/printer"
+	"lane/pkg/session"
+	"lane/tui"
+
+	"github.com/spf13/cobra"
+)
+
+type upOptions struct {
+	lane     string
+	services []string
+	command  []string
+	flags    []config.Flag
+	takeOver bool
+	detach   bool
+	plain    bool
+	json     bool
+}
+
+func newUpCmd(f *factory) *cobra.Command {
+	o := &upOptions{}
+	var given func() []config.Flag
+	c := &cobra.Command{
+		Use:   "up LANE [-s NAME=PORT]... [-- COMMAND [ARGUMENTS]]",
+		Short: "Put local processes into a lane, and color your outgoing calls",
+		Long: `Put local processes into a lane of the shared registry, and run a coloring proxy
+that tags outgoing calls with the lane. In front of each local process stands a
+guard: only requests tagged with the lane reach the process; everything else is
+sent on to the baseline. It runs until Ctrl-C, until 'lane down', or until
+COMMAND ends, and then removes everything that it put into the registry.
+
+Without -s the services of lane.yaml are taken; without either, lane only colors
+outgoing calls. With COMMAND, the command gets the proxy's environment and the
+terminal, and its exit code becomes lane's.`,
+		Example: `  lane up dev-alice -s order-service=8080
+  lane up dev-alice -s order-service=8080 -- ./order-service
+  lane up dev-alice -d`,
+		Args: func(c *cobra.Command, args []string) error {
+			n := len(args)
+			if at := c.ArgsLenAtDash(); at >= 0 {
+				n = at
+			}
+			if n == 0 && f.getenv("LANE_TAG") == "" {
+				return errors.New("which lane? A lane of your own has a name like dev-alice")
+			}
+			if n > 1 {
+				return fmt.Errorf("one lane, not %s; a command goes behind --", strings.Join(args[:n], " "))
+			}
+			return nil
+		},
+		ValidArgsFunction: f.completeRegistered,
+		RunE: func(c *cobra.Command, args []string) error {
+			if at := c.ArgsLenAtDash(); at >= 0 {
+				args, o.command = args[:at], args[at:]
+				if len(o.command) == 0 {
+					return usagef("", "there is no command behind --")
+				}
+			}
+			if len(args) > 0 {
+				o.lane = args[0]
+			}
+			o.flags = given()
+			return runUp(c.Context(), f, o, os.Args[1:])
+		},
+	}
+	c.Flags().StringArrayVarP(&o.services, "service", "s", nil, "service and port of its local process, NAME=PORT; may be repeated")
+	c.Flags().BoolVar(&o.takeOver, "takeover", false, "take the lane's services from whoever holds them")
+	c.Flags().BoolVarP(&o.detach, "detach", "d", false, "return when the lane is routable, and leave the session running")
+	c.Flags().BoolVar(&o.plain, "plain", false, "print lines, no terminal UI")
+	c.Flags().BoolVar(&o.json, "json", false, "with -d: print the session's status as JSON")
+	given = settingFlags(c, sessionSettings)
+	_ = c.RegisterFlagCompletionFunc("service", f.completeServices)
+	return c
+}
+
+func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
+	s, err := f.settings(given{lane: o.lane, services: o.services, flags: o.flags})
+	if err != nil {
+		return err
+	}
+	name, err := lane.ParseName(s.Lane)
+	if err != nil {
+		return err
+	}
+	if o.json && !o.detach {
+		return usagef("`lane status --json` shows a running session", "--json goes with -d")
+	}
+	if o.detach {
+		st, err := f.detach(ctx, string(name), attached(argv))
+		if err != nil {
+			return err
+		}
+		if o.json {
+			return f.printJSON(st)
+		}
+		return f.banner(f.io.Out, &st)
+	}
+	opts, err := f.sessionOptions(s, name, o)
+	if err != nil {
+		return err
+	}
+	err = session.Run(ctx, opts)
+	if err == nil && errors.Is(context.Cause(ctx), errInterrupted) {
+		return errInterrupted
+	}
+	return err
+}
+
+// attached is a command line without its wish to detach, which is the first -d
+// or --detach before a -- that ends the flags.
+func attached(argv []string) []string {
+	var out []string
+	for i, a := range argv {
+		if a == "--" {
+			return append(out, argv[i:]...)
+		}
+		if a != "-d" && a != "--detach" && a != "--json" {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOptions) (session.Options, error) {
+	none := session.Options{}
+	car, err := carriers(s)
+	if err != nil {
+		return none, err
+	}
+	state, err := config.StateDir(f.system())
+	if err != nil {
+		return none, err
+	}
+	install, err := config.InstallID(state)
+	if err != nil {
+		return none, err
+	}
+	runtime, err := f.runtimeDir()
+	if err != nil {
+		return none, err
+	}
+	host, _ := os.Hostname() // shown only
+	opts := session.Options{
+		Lane: name, Mode: s.Register, TakeOver: o.takeOver, Owner: s.Owner, Host: host, Install: install,
+		Env: s.Env, Tenant: s.Tenant, Zone: s.Zone, Version: s.Version,
+		Proxy: s.Proxy, ProxyFixed: s.Source("proxy") != "default", Registry: f.consulConfig(s),
+		Policy: policy(s), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
+		Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
+		Command: o.command, In: f.io.In, Out: f.io.Out, Err: f.io.Err,
+		RuntimeDir: runtime, LogPath: f.getenv(detachedLog), Now: f.now, Force: f.force,
+	}
+	for _, v := range s.Services {
+		opts.Services = append(opts.Services, session.Service{Name: v.Name, Local: v.Addrs(), Health: v.Health})
+	}
+	if s.Advertise != "" {
+		if opts.Advertise, err = netip.ParseAddr(s.Advertise); err != nil {
+			return none, usagef("", "advertise: %v", err)
+		}
+	}
+	opts.ChildEnv = func(st control.Status) []string { return childenv.Build(f.environ, childSession(st)) }
+	opts.Upstream.HTTP, opts.Upstream.HTTPS, opts.Upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
+	f.show(&opts, o)
+	return opts, nil
+}
+
+// show sets how a session shows itself: as the terminal UI, as lines, or, with
+// a command that owns the terminal, in a few words.
+func (f *factory) show(opts *session.Options, o *upOptions) {
+	level := slog.LevelWarn
+	if opts.LogPath != "" {
+		level = slog.LevelInfo
+	}
+	opts.Log = slog.New(slog.NewTextHandler(f.io.Err, &slog.HandlerOptions{Level: level}))
+	opts.Ready = func(st control.Status) { _ = f.banner(f.io.Err, &st) }
+	switch {
+	case len(o.command) > 0, opts.LogPath != "":
+	case !o.plain && f.screen():
+		opts.Log = slog.New(slog.DiscardHandler) // a line would tear the screen
+		opts.Ready = nil
+		opts.View = func(ctx context.Context, v session.View) error {
+			return f.watch(ctx, v, tui.Options{})
+		}
+	default:
+		opts.View = f.lines
+	}
+}
+
+// lines prints a session's exchanges until it ends.
+func (f *factory) lines(ctx context.Context, v session.View) error {
+	var last uint64
+	for {
+		rows, lost, err := v.Next(ctx, last)
+		if err != nil {
+			return nil // the session has ended
+		}
+		if err := f.printLost(false, lost); err != nil {
+			return err
+		}
+		for _, e := range rows {
+			last = e.Seq
+			if err := printer.Exchange(f.io, &e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// completeServices completes the services of lane.yaml.
+func (f *factory) completeServices(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	s, err := f.settings(given{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, v := range s.Services {
+		out = append(out, v.Name)
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+const listLimit = 2 * time.Second

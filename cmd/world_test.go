@@ -1,0 +1,171 @@
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// world is what stands around the program in one story: a registry, and
+// services that somebody else runs.
+type world struct {
+	registry string // host:port
+	runtime  string
+
+	mu      sync.Mutex
+	servers map[string]*server
+	saved   map[string]string
+}
+
+func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error) {
+	t, ok := env.T().(testing.TB)
+	if !ok {
+		return nil, errors.New("stories need a testing.TB")
+	}
+	w := &world{registry: start(t), servers: map[string]*server{}, saved: map[string]string{}}
+	// The path of a socket is short by nature; a story's directory is not.
+	dir, err := os.MkdirTemp("", "lane")
+	if err != nil {
+		return nil, err
+	}
+	w.runtime = dir
+	home := filepath.Join(env.WorkDir, "home")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return nil, err
+	}
+	env.Vars = append(env.Vars, "CONSUL_HTTP_ADDR="+w.registry, "LANE_RUNTIME_DIR="+dir, "LANE_STATE_DIR="+filepath.Join(home, "state"),
+		"HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "LANE_OWNER=alice", "LANE_PROXY_LISTEN=127.0.0.1:0",
+		"NO_PROXY=", "HTTP_PROXY=")
+	env.Defer(func() {
+		w.close()
+		_ = os.RemoveAll(dir)
+	})
+	return w, nil
+}
+
+func (w *world) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.servers {
+		s.close()
+	}
+}
+
+// server is one HTTP server of a story: it says who served what with which tag,
+// and counts.
+type server struct {
+	name  string
+	port  int
+	mu    sync.Mutex
+	calls int
+	heads []http.Header
+	srv   *http.Server
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.calls++
+	s.heads = append(s.heads, r.Header.Clone())
+	s.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	if d, err := time.ParseDuration(r.URL.Query().Get("take")); err == nil {
+		select {
+		case <-time.After(d): // a slow answer is what the request asked for
+		case <-r.Context().Done():
+		}
+	}
+	fmt.Fprintf(w, "%s: %s %s tag=%q baggage=%q body=%d\n", s.name, r.Method, r.RequestURI, r.Header.Get("x-lane-tag"), r.Header.Get("baggage"), len(body))
+}
+
+func (s *server) listen() error {
+	ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
+	if err != nil {
+		return err
+	}
+	s.port = ln.Addr().(*net.TCPAddr).Port
+	s.srv = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.srv.Serve(ln) }()
+	return nil
+}
+
+func (s *server) close() {
+	if s.srv != nil {
+		_ = s.srv.Close()
+		s.srv = nil
+	}
+}
+
+// call makes one request to the registry's API and decodes its answer.
+func (w *world) call(method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	ctx, cancel := storyContext()
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+w.registry+path, body)
+	if err != nil {
+		return err
+	}
+	res, err := (&http.Transport{Proxy: nil, DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusNotFound && out != nil {
+		return nil
+	}
+	if res.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(res.Body)
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, b)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.NewDecoder(res.Body).Decode(out)
+}
+
+// picture is everything that the registry holds, but for clocks and indexes.
+func (w *world) picture() (string, error) {
+	var services map[string]struct {
+		ID, Service string
+		Meta        map[string]string
+		Port        int
+	}
+	var kv []struct{ Key, Session string }
+	var sessions []struct{ ID, Name string }
+	if err := errors.Join(w.call("GET", "/v1/agent/services", nil, &services), w.call("GET", "/v1/kv/?recurse", nil, &kv),
+		w.call("GET", "/v1/session/list", nil, &sessions)); err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, s := range services {
+		lines = append(lines, fmt.Sprintf("service %s %s:%d %v", s.ID, s.Service, s.Port, s.Meta))
+	}
+	for _, k := range kv {
+		lines = append(lines, fmt.Sprintf("key %s %s", k.Key, k.Session))
+	}
+	for _, s := range sessions {
+		lines = append(lines, fmt.Sprintf("session %s %s", s.ID, s.Name))
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "\n"), nil
+}
