@@ -22,6 +22,9 @@ type call struct {
 	asked   string // the host as asked, with its port
 	upgrade string // protocol to switch to, or ""
 	te      bool   // the caller takes trailers
+	got     lane.Tag
+	passed  int  // hops before this one
+	guarded bool // a guard has sent it on
 
 	body reqBody
 	res  resBody
@@ -30,8 +33,9 @@ type call struct {
 	done   bool
 }
 
-// newCall starts the record of a request. It replaces the request's body with
-// one that counts.
+// newCall starts the record of a request: it reads what the head says and
+// removes from it what belongs to the caller's connection, in this order, so that
+// a Connection header cannot take a lane's header away.
 func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	now := t.now()
 	c := &call{t: t, began: now, target: targetOf(r), asked: r.Host}
@@ -51,7 +55,12 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	if t.keep {
 		c.ex.ReqHeader = traffic.MaskHeader(r.Header)
 	}
+	c.got = t.carriers.Read(r.Header)
+	c.ex.Tag = c.got.Raw
+	c.passed, _ = lane.Hops(r.Header)
+	c.guarded = len(r.Header[keyGuard]) > 0
 	c.te = keepTrailers(r.Header)
+	c.cleanHead(r.Header)
 	c.body.c, c.body.in = c, r.Body
 	return c
 }

@@ -83,8 +83,7 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 		g.probe(c, w)
 		return
 	}
-	tag := g.t.carriers.Read(r.Header)
-	c.ex.Tag = tag.Raw
+	tag := c.got
 	var resp *http.Response
 	var err error
 	switch {
@@ -93,7 +92,7 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 			Message: "a guard makes no tunnels", Hint: "send the request itself"}, nil)
 	case tag.Kind == lane.TagLane && tag.Lane == g.cfg.Lane:
 		resp, err = g.pass(c, r)
-	case len(r.Header[keyGuard]) > 0:
+	case c.guarded:
 		g.outcome(c, traffic.GuardRejected)
 		resp, err = c.refuse(r, &Problem{Code: lane.CodeLoopDetected, Lane: tag.Lane, Reason: "guard_loop",
 			Message: "another guard has sent this request on already, and it came to a guard again",
@@ -101,7 +100,7 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 	case g.cfg.Reject:
 		resp, err = g.reject(c, r, tag)
 	default:
-		resp, err = g.bounce(c, r, tag)
+		resp, err = g.bounce(c, r)
 	}
 	if err == nil {
 		c.relay(w, resp)
@@ -119,10 +118,8 @@ func (g *Guard) pass(c *call, r *http.Request) (*http.Response, error) {
 	addr := g.cfg.Local[0]
 	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
 	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.cfg.InstanceID, addr, 1
-	passed, _ := lane.Hops(r.Header)
-	c.cleanHead(r.Header)
 	delete(r.Header, keyGuard) // the mark of another hop: not to be passed on by the application
-	lane.WriteHops(r.Header, passed+1)
+	lane.WriteHops(r.Header, c.passed+1)
 	resp, err := c.roundTrip(g.local, r, "http", addr, false)
 	if err != nil {
 		var refused *DialError
@@ -143,17 +140,17 @@ func (g *Guard) pass(c *call, r *http.Request) (*http.Response, error) {
 
 // bounce sends a request that is not the lane's to the baseline, its carriers
 // untouched.
-func (g *Guard) bounce(c *call, r *http.Request, tag lane.Tag) (*http.Response, error) {
+func (g *Guard) bounce(c *call, r *http.Request) (*http.Response, error) {
 	t := g.t
 	g.outcome(c, traffic.GuardBounced)
-	passed, _ := lane.Hops(r.Header)
-	c.cleanHead(r.Header)
 	cat := t.registry.Catalog()
 	if s := cat.Service(g.cfg.Service); s == nil || !s.HasSnapshot {
 		cat = t.await(r.Context(), g.cfg.Service)
+	} else {
+		_ = t.registry.Need(over, g.cfg.Service) // in use
 	}
 	ask := lane.Request{
-		Service: g.cfg.Service, Tag: tag, ForceBaseline: true, Hops: passed,
+		Service: g.cfg.Service, Tag: c.got, ForceBaseline: true, Hops: c.passed,
 		TraceID: c.ex.TraceID, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start), Caller: t.caller,
 	}
 	ask.Caller.InstanceID, ask.Caller.Self = g.cfg.InstanceID, g.cfg.Advertised
@@ -165,7 +162,7 @@ func (g *Guard) bounce(c *call, r *http.Request, tag lane.Tag) (*http.Response, 
 		return c.refuse(r, t.problem(r.Context(), dec), dec)
 	}
 	r.Header[lane.HeaderGuard] = []string{guardBounced}
-	lane.WriteHops(r.Header, passed+1)
+	lane.WriteHops(r.Header, c.passed+1)
 	resp, err := c.sendService(r, cat, &ask, dec)
 	if err == nil {
 		resp.Header[keyGuard] = []string{guardBounced}

@@ -55,7 +55,7 @@ func NewNames(cfg NamesConfig) (*Names, error) {
 type Place struct {
 	// Service is empty for an external host.
 	Service string
-	// Bare is set for a name without a dot that only looks like a service: the
+	// Bare is set for a name without a dot, which only looks like a service's: the
 	// registry has to know it, otherwise it is any host of the local network.
 	Bare bool
 }
@@ -73,19 +73,30 @@ func (n *Names) Classify(hostport string, c *lane.Catalog) Place {
 		return Place{}
 	}
 	if strings.IndexByte(host, '.') < 0 {
-		if strings.IndexByte(host, ':') >= 0 { // an IPv6 address
-			return Place{}
-		}
-		return Place{Service: host, Bare: true}
+		return Place{Service: named(host), Bare: true}
 	}
 	if rest, ok := strings.CutSuffix(host, ".svc.cluster.local"); ok {
 		first, _, _ := strings.Cut(rest, ".")
-		return Place{Service: first}
+		return Place{Service: named(first)}
 	}
 	if rest, ok := strings.CutSuffix(host, ".consul"); ok {
-		return Place{Service: n.consul(rest)}
+		return Place{Service: named(n.consul(rest))}
 	}
 	return Place{}
+}
+
+// named is s if a service can have that name, else "": an IPv6 address, for one,
+// has no dot either.
+func named(s string) string {
+	if len(s) > 128 {
+		return ""
+	}
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return ""
+		}
+	}
+	return s
 }
 
 // consul reads what stands before .consul: name.service, or name.service.<dc>;
@@ -163,7 +174,7 @@ func nearest(name string, names []string) []string {
 		d    int
 	}
 	var found []near
-	limit := max(2, len(name)/3)
+	limit := max(2, len(name)/4)
 	for _, n := range names {
 		if d := distance(name, n); d <= limit ||
 			len(name) >= 4 && (strings.Contains(n, name) || strings.Contains(name, n) && len(n) >= 4) {

@@ -55,6 +55,11 @@ func (s *server) serve(h handler, w http.ResponseWriter, r *http.Request) {
 		http.Error(lw, "HTTP/1.1 only", http.StatusHTTPVersionNotSupported)
 		return
 	}
+	if r.ContentLength != 0 {
+		// Otherwise net/http eats what is left of an upload when the answer
+		// begins. HTTP/1 has it, so there is no error.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+	}
 	h(lw, r)
 }
 

@@ -20,7 +20,8 @@ type Registry interface {
 	// Catalog is what is known now: one atomic load, never nil.
 	Catalog() *lane.Catalog
 	// Need makes sure that a service is watched and waits for its first answer
-	// or for ctx.
+	// or for ctx. It is called for every request, so it must be cheap for a
+	// service that has an answer, and not wait when ctx has ended.
 	Need(ctx context.Context, service string) error
 	// Services are the names of all services, for "did you mean".
 	Services(ctx context.Context) ([]string, error)
@@ -176,15 +177,10 @@ func (c *call) forward(req *http.Request) (*http.Response, error) {
 	t := c.t
 	// 1 Color. What the request says comes first: it is how an untagged call is
 	// made, and how a service passes on what it was called with.
-	got := t.carriers.Read(req.Header)
-	c.ex.Tag = got.Raw
-	tag := got
+	tag := c.got
 	if tag.Kind == lane.TagNone && t.lane != "" {
 		tag = lane.Tag{Kind: lane.TagLane, Lane: t.lane, Raw: string(t.lane)}
 	}
-	passed, _ := lane.Hops(req.Header)
-	c.cleanHead(req.Header)
-
 	// 2 Look.
 	service, cat, prob := t.look(req.Context(), c.asked)
 	if prob != nil {
@@ -193,7 +189,7 @@ func (c *call) forward(req *http.Request) (*http.Response, error) {
 
 	// 3 Decide.
 	ask := lane.Request{
-		Service: service, External: service == "", Tag: tag, Hops: passed,
+		Service: service, External: service == "", Tag: tag, Hops: c.passed,
 		TraceID: c.ex.TraceID, Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
 	}
 	dec := decisions.Get().(*lane.Decision)
@@ -207,10 +203,10 @@ func (c *call) forward(req *http.Request) (*http.Response, error) {
 	if dec.Kind == lane.KindError {
 		return c.refuse(req, t.problem(req.Context(), dec), dec)
 	}
-	if w := t.color(req.Header, got, dec.PassOn); len(w) > 0 {
+	if w := t.color(req.Header, c.got, dec.PassOn); len(w) > 0 {
 		c.ex.Warnings = append(c.ex.Warnings, w...)
 	}
-	lane.WriteHops(req.Header, passed+1)
+	lane.WriteHops(req.Header, c.passed+1)
 
 	// 4 Send, 5 Record: when the response's body ends.
 	return c.sendService(req, cat, &ask, dec)
@@ -240,6 +236,8 @@ func (t *Transport) look(ctx context.Context, asked string) (string, *lane.Catal
 	if svc == nil || !svc.HasSnapshot {
 		cat = t.await(ctx, place.Service)
 		svc = cat.Service(place.Service)
+	} else {
+		_ = t.registry.Need(over, place.Service) // in use
 	}
 	if !place.Bare || cat.Trust.State != lane.Fresh {
 		return place.Service, cat, nil
@@ -255,6 +253,14 @@ func (t *Transport) look(ctx context.Context, asked string) (string, *lane.Catal
 	}
 	return "", cat, t.unknown(ctx, place.Service)
 }
+
+// over is a context that has ended: Need with it does not wait, it only tells
+// the registry that a service is in use.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // await waits for a service's first answer, for a bounded time, and returns the
 // catalog then. No answer is not an absence: the catalog is then not trusted.

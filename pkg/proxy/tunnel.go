@@ -46,9 +46,8 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 		f.answer(c, w, r, prob, nil)
 		return
 	}
-	passed, _ := lane.Hops(r.Header)
 	ask := lane.Request{
-		Service: service, External: service == "", Hops: passed, TraceID: c.ex.TraceID, Caller: t.caller,
+		Service: service, External: service == "", Hops: c.passed, TraceID: c.ex.TraceID, Caller: t.caller,
 		Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
 		Tag: lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag},
 	}
