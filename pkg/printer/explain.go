@@ -6,102 +6,157 @@ import (
 
 	"lane/pkg/iostreams"
 	"lane/pkg/lane"
+	"lane/pkg/traffic"
 )
 
 // ExplainSchema names the JSON form of an explanation.
 const ExplainSchema = "lane.explain/v1"
 
-// Explanation is a decision with every candidate: `lane explain`.
+// Explanation is a decision about one URL, with every instance of its service:
+// `lane explain`.
 type Explanation struct {
-	Schema   string             `json:"schema"`
-	URL      string             `json:"url"`
-	Service  string             `json:"service"` // empty for an external host
-	Tag      string             `json:"tag"`     // that the request carries
-	Kind     string             `json:"kind"`
-	Reason   string             `json:"reason"`
-	Code     string             `json:"code"`
-	HTTP     int                `json:"http"` // status of an error of lane's own, else 0
-	Lane     string             `json:"lane"` // that the request belongs to
-	Message  string             `json:"message"`
-	Hint     string             `json:"hint"`
-	Warnings []string           `json:"warnings"`
-	Verdicts []ExplainedVerdict `json:"instances"`
+	Schema    string              `json:"schema"`
+	URL       string              `json:"url"`
+	Service   string              `json:"service"`
+	Lane      string              `json:"lane"`
+	Kind      string              `json:"kind"`
+	Reason    string              `json:"reason"`
+	Code      string              `json:"code"`
+	HTTP      int                 `json:"http"`   // status of the error; 0 for none
+	Header    string              `json:"header"` // X-Lane-Decision, without the one instance that a request gets
+	Message   string              `json:"message"`
+	Hint      string              `json:"hint"`
+	AgeMS     float64             `json:"registry_age_ms"` // 0: fresh
+	Instances []ExplainedInstance `json:"instances"`
+	Warnings  []string            `json:"warnings"`
+	Metrics   []string            `json:"metrics"`
 }
 
-// ExplainedVerdict is what the decision did with one instance.
-type ExplainedVerdict struct {
-	ID     string  `json:"id"`
-	Addr   string  `json:"addr"`
-	Lane   string  `json:"lane"`
-	Health string  `json:"health"`
-	Chosen bool    `json:"chosen"`
-	Share  float64 `json:"share"`
-	Why    string  `json:"why"` // it was left out
+// ExplainedInstance is one candidate and what became of it.
+type ExplainedInstance struct {
+	ID      string  `json:"id"`
+	Address string  `json:"address"`
+	Node    string  `json:"node"`
+	Lane    string  `json:"lane"` // as registered; empty: the baseline's
+	Health  string  `json:"health"`
+	Owner   string  `json:"owner"`
+	Env     string  `json:"env"`
+	Tenant  string  `json:"tenant"`
+	Zone    string  `json:"zone"`
+	Version string  `json:"version"`
+	Chosen  bool    `json:"chosen"`
+	Share   float64 `json:"share"` // of the requests, 0 to 1
+	Why     string  `json:"why"`   // it was left out; empty if chosen
 }
 
-// NewExplanation is an explanation of the decision for a URL.
-func NewExplanation(url string, tag lane.Tag, ex *lane.Explanation) Explanation {
-	d := &ex.Decision
-	out := Explanation{Schema: ExplainSchema, URL: url, Service: d.Service, Tag: tag.Raw, Kind: string(d.Kind), Reason: string(d.Reason),
-		Code: string(d.Code), Lane: string(d.Lane), Message: d.Message(), Hint: d.Hint(),
-		Warnings: append([]string{}, d.Warnings...), Verdicts: []ExplainedVerdict{}}
-	if d.Code != "" {
-		out.HTTP = d.Code.HTTP()
+// NewExplanation converts an explanation of a URL; secrets in the URL are masked.
+func NewExplanation(url string, e *lane.Explanation) Explanation {
+	d := &e.Decision
+	out := Explanation{
+		Schema: ExplainSchema, URL: traffic.MaskURL(url), Service: d.Service, Lane: string(d.Lane), Kind: string(d.Kind),
+		Reason: string(d.Reason), Code: string(d.Code), HTTP: d.Code.HTTP(), Header: d.Header(nil), Message: d.Message(), Hint: d.Hint(),
+		AgeMS: ms(d.RegistryAge), Instances: []ExplainedInstance{}, Warnings: append([]string{}, d.Warnings...), Metrics: []string{},
 	}
-	for _, v := range ex.Instances {
-		out.Verdicts = append(out.Verdicts, ExplainedVerdict{ID: v.Instance.ID, Addr: v.Instance.Addr,
-			Lane: laneOf(v.Instance), Health: healthWord(v.Instance.Health), Chosen: v.Chosen, Share: v.Share, Why: v.Why})
+	for _, m := range d.Metrics {
+		out.Metrics = append(out.Metrics, m.String())
+	}
+	for _, v := range e.Instances {
+		out.Instances = append(out.Instances, explained(v))
+	}
+	if len(e.Instances) == 0 { // static addresses, which are in no catalog
+		for _, c := range d.Chosen {
+			out.Instances = append(out.Instances, explained(lane.Verdict{Instance: c.Instance, Chosen: true, Share: c.Weight}))
+		}
 	}
 	return out
 }
 
-// laneOf is an instance's lane for people.
-func laneOf(i *lane.Instance) string {
-	switch {
-	case i.MetaLane != "":
-		return i.MetaLane
-	case i.MetaTag != "":
-		return i.MetaTag
+func explained(v lane.Verdict) ExplainedInstance {
+	i := v.Instance
+	l := i.MetaLane
+	if l == "" {
+		l = i.MetaTag
 	}
-	return lane.BaselineTag
+	return ExplainedInstance{
+		ID: i.ID, Address: i.Addr, Node: i.Node, Lane: l, Health: healthWord(i.Health), Owner: i.Owner,
+		Env: i.Env, Tenant: i.Tenant, Zone: i.Zone, Version: i.Version, Chosen: v.Chosen, Share: v.Share, Why: v.Why,
+	}
 }
 
-// PrintExplanation writes an explanation: the decision, then a line for each
-// instance, the chosen ones marked.
+// PrintExplanation writes an explanation: the decision in a sentence, then each
+// candidate. Off a terminal: first field decision, instance, warning or hint.
 func PrintExplanation(s *iostreams.IOStreams, e Explanation) error {
-	t := NewTable(s).Whole()
-	role := Good
-	switch lane.Kind(e.Kind) {
-	case lane.KindError:
-		role = Bad
-	case lane.KindFallback, lane.KindDegraded, lane.KindKillSwitch:
-		role = Warn
+	role := kindRole(lane.Kind(e.Kind))
+	if !s.IsStdoutTTY {
+		t := NewTable(s)
+		t.Row(Text("decision"), As(role, e.Header), Text(e.Message))
+		for _, i := range e.Instances {
+			t.Row(Text("instance"), Text(i.ID), Text(i.Address), Text(laneWord(i.Lane)), Text(i.Health), Text(verdict(i)))
+		}
+		for _, w := range e.Warnings {
+			t.Row(Text("warning"), Text(w))
+		}
+		if e.Hint != "" {
+			t.Row(Text("hint"), Text(e.Hint))
+		}
+		return t.Flush()
 	}
-	t.Row(Text("decision"), As(role, e.Kind), Text(e.Message))
-	tag := e.Tag
-	if tag == "" {
-		tag = "none"
+	_, err := fmt.Fprintf(s.Out, "%s\n%s\n", paint(s.Color, role, traffic.Printable(e.Header)), traffic.Printable(e.Message))
+	if err != nil {
+		return err
 	}
-	t.Row(Text("tag"), As(Lane, tag), Text(e.Reason))
-	if e.Code != "" {
-		t.Row(Text("error"), As(Bad, e.Code), Text("HTTP "+strconv.Itoa(e.HTTP)))
+	if len(e.Instances) > 0 {
+		if _, err := fmt.Fprintln(s.Out); err != nil {
+			return err
+		}
 	}
-	if e.Hint != "" {
-		t.Row(Text("hint"), Text(""), Text(e.Hint))
-	}
-	for _, w := range e.Warnings {
-		t.Row(Text("warning"), As(Warn, w))
+	t := NewTable(s, "INSTANCE", "ADDRESS", "LANE", "HEALTH", "").Whole()
+	for _, i := range e.Instances {
+		t.Row(Text(i.ID), Text(i.Address), As(Lane, laneWord(i.Lane)), As(stateRole(i.Health), i.Health), As(verdictRole(i), verdict(i)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	c := NewTable(s, "", "INSTANCE", "LANE", "ADDRESS", "HEALTH", "WHY").Whole()
-	for _, v := range e.Verdicts {
-		mark, why := Text("-"), As(Dim, v.Why)
-		if v.Chosen {
-			mark, why = As(Good, "*"), As(Good, fmt.Sprintf("chosen, %.0f %% of the requests", v.Share*100))
+	for _, w := range e.Warnings {
+		if _, err := fmt.Fprintf(s.Out, "%s %s\n", paint(s.Color, Warn, "warning:"), traffic.Printable(w)); err != nil {
+			return err
 		}
-		c.Row(mark, Text(v.ID), As(Lane, v.Lane), Text(v.Addr), As(stateRole(v.Health), v.Health), why)
 	}
-	return c.Flush()
+	if e.Hint != "" {
+		_, err = fmt.Fprintf(s.Out, "\n%s %s\n", paint(s.Color, Head, "hint:"), traffic.Printable(e.Hint))
+	}
+	return err
+}
+
+func laneWord(l string) string {
+	if l == "" {
+		return "baseline"
+	}
+	return l
+}
+
+func verdict(i ExplainedInstance) string {
+	if !i.Chosen {
+		return i.Why
+	}
+	return "chosen, " + strconv.FormatFloat(i.Share*100, 'f', -1, 32) + " %"
+}
+
+func verdictRole(i ExplainedInstance) Role {
+	if i.Chosen {
+		return Good
+	}
+	return Dim
+}
+
+func kindRole(k lane.Kind) Role {
+	switch k {
+	case lane.KindLaneMatch:
+		return Good
+	case lane.KindError:
+		return Bad
+	case lane.KindBaseline, lane.KindExternal:
+		return Plain
+	}
+	return Warn
 }

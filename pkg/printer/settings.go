@@ -5,8 +5,8 @@ import (
 	"lane/pkg/iostreams"
 )
 
-// ConfigSchema names the JSON form of the settings.
-const ConfigSchema = "lane.config/v1"
+// SettingsSchema names the JSON form of the settings.
+const SettingsSchema = "lane.config/v1"
 
 // Settings is every setting in effect: `lane config`.
 type Settings struct {
@@ -14,27 +14,35 @@ type Settings struct {
 	Settings []Setting `json:"settings"`
 }
 
-// Setting is one setting and where it comes from.
+// Setting is one setting. No value is a secret: those are never read into one.
 type Setting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Source string `json:"source"`
 }
 
-// NewSettings is the settings in their JSON form.
+// NewSettings converts settings.
 func NewSettings(entries []config.Entry) Settings {
-	out := Settings{Schema: ConfigSchema, Settings: make([]Setting, 0, len(entries))}
-	for _, e := range entries {
-		out.Settings = append(out.Settings, Setting{Key: e.Key, Value: e.Value, Source: e.Source})
+	out := Settings{Schema: SettingsSchema, Settings: make([]Setting, len(entries))}
+	for i, e := range entries {
+		out.Settings[i] = Setting(e)
 	}
 	return out
 }
 
-// PrintSettings writes the settings as a table: key, value, source.
-func PrintSettings(s *iostreams.IOStreams, c Settings) error {
-	t := NewTable(s, "KEY", "VALUE", "FROM").Whole()
-	for _, e := range c.Settings {
-		t.Row(Text(e.Key), Text(e.Value), As(Dim, e.Source))
+// PrintSettings writes key, value and source of each setting.
+func PrintSettings(s *iostreams.IOStreams, all Settings) error {
+	t := NewTable(s, "SETTING", "VALUE", "FROM").Whole()
+	for _, e := range all.Settings {
+		value, role := e.Value, Plain
+		if value == "" && s.IsStdoutTTY {
+			value, role = "-", Dim
+		}
+		source := As(Good, e.Source)
+		if e.Source == "default" {
+			source.Role = Dim
+		}
+		t.Row(Text(e.Key), As(role, value), source)
 	}
 	return t.Flush()
 }
