@@ -15,7 +15,7 @@ import (
 // storyCommands are the commands of a story beyond testscript's own.
 var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"serve":      cmdServe,
-	"stop":       cmdStop,
+	"closeport":  cmdClosePort,
 	"calls":      cmdCalls,
 	"noheader":   cmdNoHeader,
 	"register":   cmdRegister,
@@ -47,9 +47,9 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0]+"_port", strconv.Itoa(s.port))
 }
 
-// stop NAME closes a server's port.
-func cmdStop(ts *testscript.TestScript, neg bool, args []string) {
-	positive(ts, neg, args, 1, "stop NAME")
+// closeport NAME closes a server's port.
+func cmdClosePort(ts *testscript.TestScript, neg bool, args []string) {
+	positive(ts, neg, args, 1, "closeport NAME")
 	worldOf(ts).server(ts, args[0]).close()
 }
 
