@@ -49,13 +49,13 @@ func TestJSONFieldsArePinned(t *testing.T) {
 			"lanes.services.owner lanes.services.host lanes.services.since"},
 		{LaneDetail{}, "schema lane state services services.service services.state services.owner services.host services.since " +
 			"services.declared services.mode services.registered services.session services.install services.instances " +
-			"services.instances.id services.instances.registered services.instances.address services.instances.node services.instances.health " +
+			"services.instances.id services.instances.registered services.instances.addr services.instances.node services.instances.health " +
 			"services.instances.note services.instances.owner services.instances.local services.instances.draining services.instances.weight " +
 			"services.instances.env services.instances.tenant services.instances.zone services.instances.version"},
 		{ExchangeRecord{}, "schema seq start took_ms first_ms front from method url proto service tag lane route kind reason code guard why note " +
 			"instance addr tries status req_size res_size err trace_id warnings req_header res_header"},
 		{LostRecord{}, "schema lost"},
-		{Explanation{}, "schema url service lane kind reason code http header message hint registry_age_ms instances instances.id instances.address " +
+		{Explanation{}, "schema url service tag lane kind reason code http header message hint registry_age_ms instances instances.id instances.addr " +
 			"instances.node instances.lane instances.health instances.owner instances.env instances.tenant instances.zone instances.version " +
 			"instances.chosen instances.share instances.why warnings metrics"},
 		{Settings{}, "schema settings settings.key settings.value settings.source"},
@@ -265,7 +265,7 @@ func TestTook(t *testing.T) {
 
 func explanation() Explanation {
 	match, base := lane.Instance{ID: "g1", Addr: "10.0.0.1:80", MetaLane: "dev-alice", Weight: 1}, lane.Instance{ID: "b1", Addr: "10.0.0.2:80", Weight: 1}
-	return NewExplanation("http://u:hunter2@orders/", &lane.Explanation{
+	return NewExplanation("http://u:hunter2@orders/", lane.ParseTag("dev-alice"), &lane.Explanation{
 		Decision:  lane.Decision{Kind: lane.KindLaneMatch, Service: "orders", Lane: "dev-alice", Warnings: []string{"w"}},
 		Instances: []lane.Verdict{{Instance: &base, Why: "baseline: lane \x1bdev-alice serves this request"}, {Instance: &match, Chosen: true, Share: 1}},
 	})
@@ -277,7 +277,7 @@ func TestPrintExplanation(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `LANE_MATCH; lane=dev-alice
-orders is served by lane dev-alice
+orders is served by lane dev-alice; the request's tag: dev-alice
 
 INSTANCE  ADDRESS      LANE       HEALTH
 b1        10.0.0.2:80  baseline   passing  baseline: lane \x1bdev-alice serves this request
@@ -291,7 +291,7 @@ warning: w
 	if err := PrintExplanation(s, explanation()); err != nil {
 		t.Fatal(err)
 	}
-	want = "decision\tLANE_MATCH; lane=dev-alice\torders is served by lane dev-alice\n" +
+	want = "decision\tLANE_MATCH; lane=dev-alice\torders is served by lane dev-alice\ntag\tdev-alice\n" +
 		"instance\tb1\t10.0.0.2:80\tbaseline\tpassing\tbaseline: lane \\x1bdev-alice serves this request\n" +
 		"instance\tg1\t10.0.0.1:80\tdev-alice\tpassing\tchosen, 100 %\nwarning\tw\n"
 	if d := cmp.Diff(want, out.String()); d != "" {
@@ -303,7 +303,7 @@ warning: w
 }
 
 func TestPrintExplanationOfAnError(t *testing.T) {
-	e := NewExplanation("http://orders/", &lane.Explanation{Decision: lane.Decision{Kind: lane.KindError, Code: lane.CodeNoInstances, Reason: "no_instances", Service: "orders"}})
+	e := NewExplanation("http://orders/", lane.Tag{}, &lane.Explanation{Decision: lane.Decision{Kind: lane.KindError, Code: lane.CodeNoInstances, Reason: "no_instances", Service: "orders"}})
 	if e.HTTP != 503 || e.Hint == "" || e.Instances == nil {
 		t.Errorf("%+v", e)
 	}

@@ -17,8 +17,9 @@ const ExplainSchema = "lane.explain/v1"
 type Explanation struct {
 	Schema    string              `json:"schema"`
 	URL       string              `json:"url"`
-	Service   string              `json:"service"`
-	Lane      string              `json:"lane"`
+	Service   string              `json:"service"` // empty for an external host
+	Tag       string              `json:"tag"`     // that the request carries
+	Lane      string              `json:"lane"`    // that the request belongs to
 	Kind      string              `json:"kind"`
 	Reason    string              `json:"reason"`
 	Code      string              `json:"code"`
@@ -35,7 +36,7 @@ type Explanation struct {
 // ExplainedInstance is one candidate and what became of it.
 type ExplainedInstance struct {
 	ID      string  `json:"id"`
-	Address string  `json:"address"`
+	Addr    string  `json:"addr"`
 	Node    string  `json:"node"`
 	Lane    string  `json:"lane"` // as registered; empty: the baseline's
 	Health  string  `json:"health"`
@@ -49,11 +50,12 @@ type ExplainedInstance struct {
 	Why     string  `json:"why"`   // it was left out; empty if chosen
 }
 
-// NewExplanation converts an explanation of a URL; secrets in the URL are masked.
-func NewExplanation(url string, e *lane.Explanation) Explanation {
+// NewExplanation converts an explanation of a request for a URL with a tag;
+// secrets in the URL are masked.
+func NewExplanation(url string, tag lane.Tag, e *lane.Explanation) Explanation {
 	d := &e.Decision
 	out := Explanation{
-		Schema: ExplainSchema, URL: traffic.MaskURL(url), Service: d.Service, Lane: string(d.Lane), Kind: string(d.Kind),
+		Schema: ExplainSchema, URL: traffic.MaskURL(url), Service: d.Service, Tag: tag.Raw, Lane: string(d.Lane), Kind: string(d.Kind),
 		Reason: string(d.Reason), Code: string(d.Code), HTTP: d.Code.HTTP(), Header: d.Header(nil), Message: d.Message(), Hint: d.Hint(),
 		AgeMS: ms(d.RegistryAge), Instances: []ExplainedInstance{}, Warnings: append([]string{}, d.Warnings...), Metrics: []string{},
 	}
@@ -78,7 +80,7 @@ func explained(v lane.Verdict) ExplainedInstance {
 		l = i.MetaTag
 	}
 	return ExplainedInstance{
-		ID: i.ID, Address: i.Addr, Node: i.Node, Lane: l, Health: healthWord(i.Health), Owner: i.Owner,
+		ID: i.ID, Addr: i.Addr, Node: i.Node, Lane: l, Health: healthWord(i.Health), Owner: i.Owner,
 		Env: i.Env, Tenant: i.Tenant, Zone: i.Zone, Version: i.Version, Chosen: v.Chosen, Share: v.Share, Why: v.Why,
 	}
 }
@@ -90,8 +92,9 @@ func PrintExplanation(s *iostreams.IOStreams, e Explanation) error {
 	if !s.IsStdoutTTY {
 		t := NewTable(s)
 		t.Row(Text("decision"), As(role, e.Header), Text(e.Message))
+		t.Row(Text("tag"), As(Lane, tagWord(e.Tag)))
 		for _, i := range e.Instances {
-			t.Row(Text("instance"), Text(i.ID), Text(i.Address), Text(laneWord(i.Lane)), Text(i.Health), Text(verdict(i)))
+			t.Row(Text("instance"), Text(i.ID), Text(i.Addr), Text(laneWord(i.Lane)), Text(i.Health), Text(verdict(i)))
 		}
 		for _, w := range e.Warnings {
 			t.Row(Text("warning"), Text(w))
@@ -101,7 +104,8 @@ func PrintExplanation(s *iostreams.IOStreams, e Explanation) error {
 		}
 		return t.Flush()
 	}
-	_, err := fmt.Fprintf(s.Out, "%s\n%s\n", paint(s.Color, role, traffic.Printable(e.Header)), traffic.Printable(e.Message))
+	_, err := fmt.Fprintf(s.Out, "%s\n%s; the request's tag: %s\n", paint(s.Color, role, traffic.Printable(e.Header)),
+		traffic.Printable(e.Message), paint(s.Color, Lane, traffic.Printable(tagWord(e.Tag))))
 	if err != nil {
 		return err
 	}
@@ -112,7 +116,7 @@ func PrintExplanation(s *iostreams.IOStreams, e Explanation) error {
 	}
 	t := NewTable(s, "INSTANCE", "ADDRESS", "LANE", "HEALTH", "").Whole()
 	for _, i := range e.Instances {
-		t.Row(Text(i.ID), Text(i.Address), As(Lane, laneWord(i.Lane)), As(stateRole(i.Health), i.Health), As(verdictRole(i), verdict(i)))
+		t.Row(Text(i.ID), Text(i.Addr), As(Lane, laneWord(i.Lane)), As(stateRole(i.Health), i.Health), As(verdictRole(i), verdict(i)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -126,6 +130,13 @@ func PrintExplanation(s *iostreams.IOStreams, e Explanation) error {
 		_, err = fmt.Fprintf(s.Out, "\n%s %s\n", paint(s.Color, Head, "hint:"), traffic.Printable(e.Hint))
 	}
 	return err
+}
+
+func tagWord(t string) string {
+	if t == "" {
+		return "none"
+	}
+	return t
 }
 
 func laneWord(l string) string {

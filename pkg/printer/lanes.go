@@ -67,7 +67,7 @@ type LaneService struct {
 type LaneInstance struct {
 	ID         string `json:"id"`
 	Registered string `json:"registered"`
-	Address    string `json:"address"`
+	Addr       string `json:"addr"`
 	Node       string `json:"node"`
 	Health     string `json:"health"`
 	Note       string `json:"note"`
@@ -108,7 +108,7 @@ func NewLaneDetails(claims []lane.Claim, instances map[string][]lane.Instance) [
 			s.Owner = cmp.Or(s.Owner, i.Owner)
 			s.Registered = cmp.Or(s.Registered, i.Registered)
 			s.Instances = append(s.Instances, LaneInstance{
-				ID: i.ID, Registered: i.Registered, Address: i.Addr, Node: i.Node, Health: healthWord(i.Health), Note: i.HealthNote,
+				ID: i.ID, Registered: i.Registered, Addr: i.Addr, Node: i.Node, Health: healthWord(i.Health), Note: i.HealthNote,
 				Owner: i.Owner, Local: i.Local, Draining: i.Draining || i.Weight == 0, Weight: i.Weight,
 				Env: i.Env, Tenant: i.Tenant, Zone: i.Zone, Version: i.Version,
 			})
@@ -222,7 +222,7 @@ func PrintLane(s *iostreams.IOStreams, d *LaneDetail) error {
 			t.Row(Text("registered"), Text(v.Service), Text(v.Registered), Text(v.Mode))
 		}
 		for _, i := range v.Instances {
-			t.Row(Text("instance"), Text(v.Service), Text(i.ID), Text(i.Address), As(stateRole(i.Health), i.Health), Text(instanceNotes(i)))
+			t.Row(Text("instance"), Text(v.Service), Text(i.ID), Text(i.Addr), As(stateRole(i.Health), i.Health), Text(instanceNotes(i)))
 		}
 	}
 	return t.Flush()

@@ -5,8 +5,8 @@ import (
 	"lane/pkg/iostreams"
 )
 
-// SettingsSchema names the JSON form of the settings.
-const SettingsSchema = "lane.config/v1"
+// ConfigSchema names the JSON form of the settings.
+const ConfigSchema = "lane.config/v1"
 
 // Settings is every setting in effect: `lane config`.
 type Settings struct {
@@ -23,7 +23,7 @@ type Setting struct {
 
 // NewSettings converts settings.
 func NewSettings(entries []config.Entry) Settings {
-	out := Settings{Schema: SettingsSchema, Settings: make([]Setting, len(entries))}
+	out := Settings{Schema: ConfigSchema, Settings: make([]Setting, len(entries))}
 	for i, e := range entries {
 		out.Settings[i] = Setting(e)
 	}
