@@ -3,7 +3,6 @@ package proxy
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -125,6 +124,7 @@ func newEnv(t testing.TB, change func(*Config)) *env {
 	if change != nil {
 		change(&cfg)
 	}
+	e.log = cfg.Log
 	if e.tr, err = NewTransport(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func (e *env) get(u string, kv ...string) answer {
 	return do(e.t, e.client(), "GET", u, h, nil)
 }
 
-// last waits for the exchange with this sequence number.
+// exchange waits for the exchange with this sequence number.
 func (e *env) exchange(seq uint64) traffic.Exchange {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -261,5 +261,3 @@ func closedAddr(t testing.TB) string {
 	ln.Close()
 	return ln.Addr().String()
 }
-
-var errTest = errors.New("test")

@@ -38,7 +38,7 @@ func viaBoth(t *testing.T, h http.HandlerFunc, test func(t *testing.T, e *env, u
 
 func TestStreaming(t *testing.T) {
 	for _, kind := range []string{"text/event-stream", "application/x-ndjson", ""} {
-		next, sent := make(chan struct{}), make(chan string)
+		next := make(chan struct{})
 		h := func(w http.ResponseWriter, r *http.Request) {
 			if kind != "" {
 				w.Header().Set("Content-Type", kind)
@@ -50,7 +50,6 @@ func TestStreaming(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		}
-		_ = sent
 		viaBoth(t, h, func(t *testing.T, e *env, url string) {
 			resp, err := e.client().Get(url + "/events")
 			if err != nil {
@@ -441,9 +440,7 @@ func TestHopByHop(t *testing.T) {
 }
 
 func TestExternalSeesNoLane(t *testing.T) {
-	open := newBackend(t, "open", nil)
 	s := newShop(t, nil)
-	_ = open
 	h := http.Header{"X-Lane-Tag": {"dev-bob"}, "Baggage": {"user=1;p=2, lane=dev-bob ,other=x"}, "X-Lane-Hops": {"3"}, "X-Lane-Guard": {"bounced"}, "X-Mine": {"1"}}
 	if a := do(t, s.client(), "GET", s.outside.URL+"/", h, nil); a.status != 200 {
 		t.Fatal(a)
@@ -577,7 +574,8 @@ func TestPage(t *testing.T) {
 		{"GET http:///x HTTP/1.1\r\nHost: order-service\r\n", 400},
 	} {
 		_, br := raw(t, s.addr, tt.send+"\r\n")
-		resp, err := http.ReadResponse(br, nil)
+		method, _, _ := strings.Cut(tt.send, " ")
+		resp, err := http.ReadResponse(br, &http.Request{Method: method})
 		if err != nil {
 			t.Fatal(tt.send, err)
 		}

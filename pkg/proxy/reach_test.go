@@ -1,0 +1,245 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+)
+
+// running is a front that a test ends itself.
+type running struct {
+	addr   string
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func (r *running) end() error {
+	r.cancel()
+	return <-r.done
+}
+
+func (e *env) start(run func(context.Context, net.Listener) error) *running {
+	e.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{addr: ln.Addr().String(), cancel: cancel, done: make(chan error, 1)}
+	go func() { r.done <- run(ctx, ln) }()
+	return r
+}
+
+func TestDialFailureStaysInTheSet(t *testing.T) {
+	now := time.Now()
+	var mu sync.Mutex
+	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	s := newShop(t, func(c *Config) { c.Now = clock })
+	dead1, dead2 := closedAddr(t), closedAddr(t)
+	s.reg.set(
+		service("half", instance("h1", dead1, "dev-alice"), instance("h2", s.alice.addr(), "dev-alice"), instance("h3", s.base.addr(), "")),
+		service("dead", instance("d1", dead1, "dev-alice"), instance("d2", dead2, "dev-alice"), instance("d3", s.base.addr(), "")),
+		service("base", instance("b1", dead1, ""), instance("b2", s.base.addr(), "")))
+	// Any method is tried again: nothing has left.
+	for i := range 6 {
+		a := do(t, s.client(), "POST", "http://half/", nil, strings.NewReader("once"))
+		if a.header.Get("X-Who") != "alice" {
+			t.Fatalf("%d: %d %s", i, a.status, a.body)
+		}
+	}
+	if n := s.alice.hits.Load(); n != 6 {
+		t.Errorf("%d requests arrived", n)
+	}
+	// A lane's request is not retried in the baseline.
+	a := s.get("http://dead/")
+	if a.status != 502 || a.header.Get(lane.HeaderError) != string(lane.CodeUpstreamConnect) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	rows, _ := s.log.Since(0, 0)
+	if ex := rows[len(rows)-1]; ex.Tries != 2 || ex.Lane != "dev-alice" || ex.Err == "" || ex.Code != lane.CodeUpstreamConnect {
+		t.Errorf("%+v", ex)
+	}
+	// For a while they count as unhealthy, then they are tried again.
+	if a := s.get("http://dead/"); a.status != 503 || a.header.Get(lane.HeaderError) != string(lane.CodeLaneUnhealthy) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	mu.Lock()
+	now = now.Add(6 * time.Second)
+	mu.Unlock()
+	if a := s.get("http://dead/"); a.status != 502 {
+		t.Errorf("after the pause: %d", a.status)
+	}
+	if s.base.hits.Load() != 0 {
+		t.Error("the baseline was called")
+	}
+	for range 4 {
+		if a := s.get("http://base/", "x-lane-tag", "baseline"); a.header.Get("X-Who") != "base" {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+}
+
+// When bytes have left there is no second try.
+func TestNoRetryAfterTheFirstByte(t *testing.T) {
+	origin, heads := rawOrigin(t, "") // reads the head and hangs up
+	s := newShop(t, nil)
+	s.reg.set(service("svc", instance("bad", origin, "dev-alice")))
+	a := do(t, s.client(), "POST", "http://svc/", nil, strings.NewReader("x"))
+	if a.status != 502 || !strings.Contains(a.body, "not repeated") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	<-heads
+	select {
+	case h := <-heads:
+		t.Errorf("sent again: %q", h)
+	default:
+	}
+	// It took the connection: it is not skipped.
+	if ids := s.tr.ejected.now(time.Now()); len(ids) != 0 {
+		t.Errorf("skipped: %v", ids)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	in, goOn := make(chan struct{}), make(chan struct{})
+	slow := newBackend(t, "slow", func(w http.ResponseWriter, r *http.Request) {
+		in <- struct{}{}
+		<-goOn
+		fmt.Fprint(w, "done")
+	})
+	e := newEnv(t, nil)
+	g, err := NewGuard(e.tr, GuardConfig{Lane: "dev-alice", Service: "svc", InstanceID: "g", Local: []string{slow.addr()}, Drain: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := e.start(g.Serve)
+	_, br := raw(t, r.addr, "GET / HTTP/1.1\r\nHost: a\r\nx-lane-tag: dev-alice\r\n\r\n")
+	<-in
+	if g.InFlight() != 1 {
+		t.Errorf("%d in flight", g.InFlight())
+	}
+	r.cancel()
+	eventually(t, "no more connections", func() bool {
+		conn, err := net.Dial("tcp", r.addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	select {
+	case <-r.done:
+		t.Fatal("it ended with a request in it")
+	default:
+	}
+	close(goOn)
+	resp, err := http.ReadResponse(br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := io.ReadAll(resp.Body); string(b) != "done" {
+		t.Errorf("%q", b)
+	}
+	if err := <-r.done; err != nil {
+		t.Error(err)
+	}
+	if g.InFlight() != 0 {
+		t.Errorf("%d in flight", g.InFlight())
+	}
+}
+
+func TestDrainIsBounded(t *testing.T) {
+	in := make(chan struct{})
+	stuck := newBackend(t, "stuck", func(w http.ResponseWriter, r *http.Request) {
+		in <- struct{}{}
+		<-r.Context().Done()
+	})
+	e := newEnv(t, nil)
+	e.reg.set(service("svc", instance("s", stuck.addr(), "dev-alice")))
+	r := e.start(NewForward(e.tr, ForwardConfig{Drain: 50 * time.Millisecond}).Serve)
+	raw(t, r.addr, "GET http://svc/ HTTP/1.1\r\nHost: svc\r\n\r\n")
+	<-in
+	began := time.Now()
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestServeListenerFails(t *testing.T) {
+	e := newEnv(t, nil)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	if err := NewForward(e.tr, ForwardConfig{}).Serve(context.Background(), ln); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Distinct tags at once, over shared connections: nobody gets another's answer.
+func TestNoMixing(t *testing.T) {
+	const lanes, rounds = 200, 20
+	s := newShop(t, func(c *Config) { c.Log = traffic.NewLog(lanes * rounds) })
+	echo := newBackend(t, "echo", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %s %s", r.Header.Get("X-Lane-Tag"), r.Header.Get("Baggage"), r.URL.Path)
+	})
+	in := []lane.Instance{instance("base", s.base.addr(), "")}
+	for i := range lanes / 2 { // the other half falls back
+		in = append(in, instance(fmt.Sprintf("i%d", i), echo.addr(), fmt.Sprintf("dev-%d", i)))
+	}
+	in[0].Addr = echo.addr()
+	s.reg.set(service("svc", in...))
+	c := s.client()
+	var wg sync.WaitGroup
+	for i := range lanes {
+		wg.Go(func() {
+			tag := fmt.Sprintf("dev-%d", i)
+			for j := range rounds {
+				req, _ := http.NewRequest("GET", fmt.Sprintf("http://svc/%d/%d", i, j), nil)
+				req.Header["x-lane-tag"] = []string{tag}
+				resp, err := c.Do(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if want := fmt.Sprintf("%s lane=%s /%d/%d", tag, tag, i, j); string(b) != want {
+					t.Errorf("got %q, want %q", b, want)
+					return
+				}
+				kind := "LANE_MATCH; lane=" + tag + "; instance=i"
+				if i >= lanes/2 {
+					kind = "FALLBACK_BASELINE; lane=" + tag + ";"
+				}
+				if d := resp.Header.Get(lane.HeaderDecision); !strings.HasPrefix(d, kind) {
+					t.Errorf("decision %q, want %q", d, kind)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "all recorded", func() bool { return s.log.Last() == lanes*rounds })
+	if n := s.tr.Counts().Total(traffic.CountFallback); n != lanes/2*rounds {
+		t.Errorf("%d fallbacks counted", n)
+	}
+	rows, _ := s.log.Since(0, 0)
+	for _, ex := range rows {
+		if !strings.Contains(ex.URL, "/"+strings.TrimPrefix(ex.Tag, "dev-")+"/") || string(ex.Lane) != ex.Tag {
+			t.Fatalf("%+v", ex)
+		}
+	}
+}
