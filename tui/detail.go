@@ -18,8 +18,6 @@ type detail struct {
 
 const (
 	labelWidth = 10
-	// wireMost is how much of one value from the wire is shown.
-	wireMost = 4096
 	// linesMost is how many lines one value may take.
 	linesMost = 8
 )
@@ -31,12 +29,15 @@ type page struct {
 	lines []cell
 }
 
+// most is how many bytes of a value can be seen.
+func (p *page) most() int { return 4 * max(p.w, 1) * linesMost }
+
 func (p *page) blank() { p.lines = append(p.lines, cell{}) }
 
 // put wraps a text behind an indent.
 func (p *page) put(indent int, s string, c class) {
 	pad := strings.Repeat(" ", indent)
-	for _, l := range wrap(p.t.clean(s, wireMost), p.w-indent, linesMost) {
+	for _, l := range wrap(p.t.clean(s, p.most()), p.w-indent, linesMost) {
 		p.lines = append(p.lines, cell{pad + l, c})
 	}
 }
@@ -46,7 +47,7 @@ func (p *page) field(label, value string, c class) {
 	if value == "" {
 		return
 	}
-	for i, l := range wrap(p.t.clean(value, wireMost), p.w-labelWidth, linesMost) {
+	for i, l := range wrap(p.t.clean(value, p.most()), p.w-labelWidth, linesMost) {
 		name := ""
 		if i == 0 {
 			name = label

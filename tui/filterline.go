@@ -1,26 +1,32 @@
 package tui
 
 import (
+	"errors"
+
 	tea "github.com/charmbracelet/bubbletea"
 
 	"lane/pkg/traffic"
 )
 
 // filterLine is the pane in which a filter is typed. The list follows what is
-// typed while it is a filter; what is not one says why and changes nothing.
+// typed; a part that is wrong, or not yet right, says why and is left out.
 type filterLine struct {
 	open    bool
 	line    line
 	before  traffic.Filter // esc goes back to it
+	anchor  uint64         // the row that was selected: the cursor stays near it
 	err     error
 	history []string
 	past    int // where in history; len is the line being typed
 }
 
-func (f filterLine) start(now traffic.Filter) filterLine {
-	f.open, f.before, f.err = true, now, nil
+func (f filterLine) start(now traffic.Filter, anchor uint64) filterLine {
+	f.open, f.before, f.anchor, f.err = true, now, anchor, nil
 	f.line = newLine(now.String())
 	f.past = len(f.history)
+	if f.past > 0 && f.history[f.past-1] == now.String() {
+		f.past-- // up goes to another one
+	}
 	return f
 }
 
@@ -68,7 +74,12 @@ func (f filterLine) recall(by int) (filterLine, traffic.Filter, bool) {
 }
 
 func (f filterLine) parse() (filterLine, traffic.Filter, bool) {
-	show, err := traffic.ParseFilter(f.line.String())
+	s := f.line.String()
+	show, err := traffic.ParseFilter(s)
 	f.err = err
+	var wrong *traffic.FilterError
+	if errors.As(err, &wrong) {
+		show, err = traffic.ParseFilter(s[:wrong.At])
+	}
 	return f, show, err == nil
 }

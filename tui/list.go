@@ -89,13 +89,17 @@ func (l *list) selected() *traffic.Exchange {
 	return l.at(l.cur)
 }
 
-// choose sets the filter; the cursor stays on its row, or on the next one that
-// is still there.
-func (l list) choose(f traffic.Filter) list {
-	var keep uint64
-	if len(l.shown) > 0 {
-		keep = l.shown[l.cur]
+// place is the position of the selected row in the ring.
+func (l *list) place() uint64 {
+	if len(l.shown) == 0 {
+		return 0
 	}
+	return l.shown[l.cur]
+}
+
+// choose sets the filter; the cursor goes to the row at position keep, or to the
+// next one that the filter leaves.
+func (l list) choose(f traffic.Filter, keep uint64) list {
 	l.filter = f
 	l.shown = nil
 	for p := l.next - uint64(l.n); p < l.next; p++ {

@@ -160,7 +160,7 @@ func (m model) press(msg tea.KeyMsg) model {
 		var show traffic.Filter
 		var ok bool
 		if m.filter, show, ok = m.filter.press(msg); ok {
-			m.list = m.list.choose(show)
+			m.list = m.list.choose(show, m.filter.anchor)
 		}
 		return m
 	}
@@ -180,7 +180,7 @@ func (m model) press(msg tea.KeyMsg) model {
 			m.screen = screenList
 			return m
 		}
-		m.help = m.help.move(act, m.layout().page)
+		m.help = m.move(m.help, act)
 		return m
 	}
 	return m.pressList(act)
@@ -213,10 +213,10 @@ func (m model) pressList(act action) model {
 	case actPause:
 		m = m.togglePause()
 	case actFilter:
-		m.filter = m.filter.start(m.list.filter)
+		m.filter = m.filter.start(m.list.filter, m.list.place())
 	case actBack:
 		if !m.list.filter.Empty() {
-			m.list = m.list.choose(traffic.Filter{})
+			m.list = m.list.choose(traffic.Filter{}, m.list.place())
 		}
 	case actOpen:
 		if e := m.list.selected(); e != nil {
@@ -242,7 +242,7 @@ func (m model) pressDetail(act action) model {
 	case actPause:
 		m = m.togglePause()
 	default:
-		m.detail.scroll = m.detail.scroll.move(act, m.layout().page)
+		m.detail.scroll = m.move(m.detail.scroll, act)
 	}
 	return m
 }
@@ -276,11 +276,14 @@ func (m model) answer(msg tea.KeyMsg) model {
 	return m
 }
 
-// scroll is a position in a text that is longer than the screen. The text says
-// how far it goes when it is drawn.
+// scroll is a position in a text that may be longer than the screen.
 type scroll struct{ top int }
 
-func (s scroll) move(act action, page int) scroll {
+// move scrolls the text of the open screen.
+func (m model) move(s scroll, act action) scroll {
+	text, _ := m.text()
+	page := m.layout().page
+	most := max(len(text)-page, 0)
 	switch act {
 	case actUp:
 		s.top--
@@ -293,14 +296,11 @@ func (s scroll) move(act action, page int) scroll {
 	case actTop:
 		s.top = 0
 	case actBottom:
-		s.top = scrollMost
+		s.top = most
 	}
-	s.top = max(min(s.top, scrollMost), 0)
+	s.top = max(min(s.top, most), 0)
 	return s
 }
-
-// scrollMost is further than any text goes.
-const scrollMost = 10_000
 
 // rate counts requests over a sliding window.
 type rate struct {

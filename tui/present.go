@@ -324,7 +324,7 @@ func note(s string, t text) string {
 }
 
 // stateWord is a service's state in a word; trouble is in capitals.
-func stateWord(s control.Service) (string, class) {
+func stateWord(s control.Service, t text) (string, class) {
 	switch s.State {
 	case control.StateUp:
 		return "up", plain
@@ -339,7 +339,7 @@ func stateWord(s control.Service) (string, class) {
 	case "":
 		return "?", warnText
 	}
-	return traffic.Printable(s.State), warnText
+	return t.clean(s.State, 80), warnText
 }
 
 // brief is an exchange in three lines of at most w columns.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -13,7 +14,9 @@ import (
 // text makes strings from the wire fit for this screen. Printable takes away
 // what acts on a terminal; without utf8 the rest is plain ASCII as well, since a
 // terminal that does not agree with us on a character's width breaks every
-// column after it.
+// column after it. With utf8 a character still has to stand alone: terminals
+// disagree most on what is joined, and a mark at the start of one column would
+// join the blank of the column before it.
 type text struct{ utf8 bool }
 
 // clean is s, printable. Text that is longer than most bytes is cut first, so
@@ -23,18 +26,37 @@ func (t text) clean(s string, most int) string {
 		s = s[:most]
 	}
 	s = traffic.Printable(s)
-	if t.utf8 || isASCII(s) {
+	if isASCII(s) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if r < 0x80 {
+		if r < 0x80 || t.utf8 && alone(r) {
 			b.WriteRune(r)
 		} else {
 			b.WriteString(`\u{` + strconv.FormatInt(int64(r), 16) + "}")
 		}
 	}
 	return b.String()
+}
+
+// alone reports whether r never joins the characters beside it: no combining
+// mark, no half of a flag, no skin tone, no Hangul letter that waits for others.
+func alone(r rune) bool {
+	switch {
+	case unicode.Is(unicode.M, r), unicode.Is(unicode.Prepended_Concatenation_Mark, r),
+		unicode.Is(unicode.Variation_Selector, r), unicode.Is(unicode.Other_Grapheme_Extend, r):
+		return false
+	case r >= 0x1f1e6 && r <= 0x1f1ff, r >= 0x1f3fb && r <= 0x1f3ff: // flags, skin tones
+		return false
+	case r >= 0x1100 && r <= 0x11ff, r >= 0xa960 && r <= 0xa97f, r >= 0xd7b0 && r <= 0xd7ff: // Hangul letters
+		return false
+	case r == 0x0e33, r == 0x0eb3: // vowels that lean on the letter before
+		return false
+	}
+	// Letters that lean on the one after, in scripts that no URL is in.
+	return r != 0x0d4e && r != 0x111c2 && r != 0x111c3 && r != 0x1193f && r != 0x11941 &&
+		r != 0x11a3a && (r < 0x11a84 || r > 0x11a89) && r != 0x11d46 && r != 0x11f02
 }
 
 func isASCII(s string) bool {
@@ -64,15 +86,29 @@ func fitLeft(s string, w int) string {
 	return strings.Repeat(" ", max(0, w-ansi.StringWidth(s))) + s
 }
 
-// cut makes s at most w columns wide.
+// cut makes s, clean text without attributes, at most w columns wide.
 func cut(s string, w int) string {
 	if w <= 0 {
 		return ""
 	}
-	if len(s) <= w && isASCII(s) && !strings.Contains(s, "\x1b") {
-		return s
+	s = enough(s, w)
+	if isASCII(s) {
+		if len(s) <= w {
+			return s
+		}
+		return s[:w-1] + "~"
 	}
 	return ansi.Truncate(s, w, "~")
+}
+
+// enough is a part of s that is wider than w columns, or all of it: a clean
+// character has at most four bytes and at least one column. It keeps the price
+// of a long text down to what can be seen of it.
+func enough(s string, w int) string {
+	if most := 4 * (w + 2); len(s) > most {
+		return s[:most]
+	}
+	return s
 }
 
 // wrap breaks s into lines of at most w columns, at blanks where it can; at most
@@ -83,10 +119,11 @@ func wrap(s string, w, most int) []string {
 	}
 	var lines []string
 	for s != "" {
-		if len(lines) == most-1 || ansi.StringWidth(s) <= w {
+		head := enough(s, w)
+		if len(lines) == most-1 || len(head) == len(s) && ansi.StringWidth(s) <= w {
 			return append(lines, cut(s, w))
 		}
-		line := ansi.Truncate(s, w, "")
+		line := ansi.Truncate(head, w, "")
 		if line == "" { // a character wider than the column
 			return append(lines, "~")
 		}

@@ -276,10 +276,10 @@ func (m *model) row(i int, cols []column, width int) string {
 // serviceLines are the services, a title first, in n lines.
 func (m *model) serviceLines(n int) []string {
 	t := m.fixed.text
-	line := func(name, local, as, mode, guard, state string) string {
-		return cut(" "+fit(name, 22)+" "+fit(local, 21)+" "+fit(as, 32)+" "+fit(mode, 9)+" "+fit(guard, 21)+" "+state, m.width)
+	line := func(name, local, state, as, mode, guard string) string {
+		return cut(" "+fit(name, 22)+" "+fit(local, 21)+" "+fit(state, 18)+" "+fit(as, 32)+" "+fit(mode, 9)+" "+guard, m.width)
 	}
-	out := []string{m.paint(faint, line("SERVICE", "LOCAL", "REGISTERED AS", "MODE", "GUARD", "STATE"))}
+	out := []string{m.paint(faint, line("SERVICE", "LOCAL", "STATE", "REGISTERED AS", "MODE", "GUARD"))}
 	for i, s := range m.status.Services {
 		if len(out) == n {
 			if more := len(m.status.Services) - i; more > 0 {
@@ -287,9 +287,9 @@ func (m *model) serviceLines(n int) []string {
 			}
 			break
 		}
-		word, c := stateWord(s)
-		out = append(out, m.paint(c, line(t.clean(s.Name, 200), t.clean(s.Local, 200), t.clean(s.Registered, 200),
-			t.clean(s.Mode, 40), t.clean(s.Guard, 200), t.clean(word, 80)+note(s.Note, t))))
+		word, c := stateWord(s, t)
+		out = append(out, m.paint(c, line(t.clean(s.Name, 200), t.clean(s.Local, 200), word,
+			t.clean(s.Registered, 200), t.clean(s.Mode, 40), t.clean(s.Guard, 200))))
 	}
 	return out
 }
@@ -324,12 +324,11 @@ func (m *model) empty() []string {
 		if i == 0 {
 			label = "Exposed"
 		}
-		word, c := stateWord(v)
-		as := ""
+		word, c := stateWord(v, t)
 		if v.Registered != "" && v.Registered != v.Name {
-			as = "  as " + t.clean(v.Registered, 80)
+			word = fit(word, 17) + "  as " + t.clean(v.Registered, 80)
 		}
-		put(label, fit(t.clean(v.Name, 100), nameW)+" -> "+fit(t.clean(v.Local, 60), 21)+as+"  "+word, c)
+		put(label, fit(t.clean(v.Name, 100), nameW)+" -> "+fit(t.clean(v.Local, 60), 15)+"  "+word, c)
 	}
 	target := "SERVICE"
 	if len(s.Services) > 0 {

@@ -207,11 +207,11 @@ func parseTerm(keys []FilterKey, tok token) (term, error) {
 	t := term{not: tok.not}
 	for _, v := range tok.values {
 		if v == "" {
-			return fail("a value is missing", "such as "+example(keys, tok))
+			return fail("a value is missing", "try "+example(keys, tok))
 		}
 		is, err := parse(v)
 		if err != nil {
-			return fail(err.Error(), "such as "+example(keys, tok))
+			return fail(err.Error(), "try "+example(keys, tok))
 		}
 		t.any = append(t.any, is)
 	}
@@ -316,7 +316,8 @@ func statusKey(v string) (test, error) {
 		return func(e *Exchange) bool { return e.Status/100 == class }, nil
 	}
 	cmp, n, err := comparison(v)
-	if err != nil || n != float64(int(n)) {
+	if err != nil || n != float64(int(n)) || n < 100 || n > 599 {
+		// While it is typed, 5 and 50 are no statuses yet either.
 		return nil, fmt.Errorf("%q is no status", v)
 	}
 	// An exchange without a status is neither above nor below one.

@@ -1,0 +1,229 @@
+package tui
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+
+	"lane/pkg/control"
+	"lane/pkg/traffic"
+	"lane/tui/internal/scene"
+)
+
+var update = flag.Bool("update", false, "write the golden screens")
+
+// user is a model with somebody at its keys.
+type user struct {
+	t *testing.T
+	m model
+}
+
+func newUser(t *testing.T, w, h int, opts ...func(*Options)) *user {
+	t.Helper()
+	o := Options{Now: scene.Now}
+	for _, f := range opts {
+		f(&o)
+	}
+	u := &user{t: t, m: newModel(o)}
+	u.send(tea.WindowSizeMsg{Width: w, Height: h})
+	return u
+}
+
+func attached(o *Options) { o.Attached = true }
+
+func (u *user) send(msgs ...tea.Msg) *user {
+	u.t.Helper()
+	for _, msg := range msgs {
+		next, _ := u.m.Update(msg)
+		u.m = next.(model)
+	}
+	return u
+}
+
+// keys presses keys by name; a word that is no key is typed.
+func (u *user) keys(names ...string) *user {
+	u.t.Helper()
+	special := map[string]tea.KeyType{
+		"enter": tea.KeyEnter, "esc": tea.KeyEsc, "up": tea.KeyUp, "down": tea.KeyDown, "home": tea.KeyHome,
+		"end": tea.KeyEnd, "left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace,
+		"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "ctrl+c": tea.KeyCtrlC, "ctrl+f": tea.KeyCtrlF,
+		"ctrl+b": tea.KeyCtrlB, "ctrl+u": tea.KeyCtrlU, "ctrl+w": tea.KeyCtrlW,
+	}
+	for _, n := range names {
+		switch k, ok := special[n]; {
+		case ok:
+			u.send(tea.KeyMsg{Type: k})
+		case n == "space":
+			u.send(tea.KeyMsg{Type: tea.KeySpace, Runes: []rune{' '}})
+		default:
+			for _, r := range n {
+				if r == ' ' {
+					u.send(tea.KeyMsg{Type: tea.KeySpace, Runes: []rune{' '}})
+				} else {
+					u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}})
+				}
+			}
+		}
+	}
+	return u
+}
+
+// status sends the scene's status, changed.
+func (u *user) status(change ...func(*control.Status)) *user {
+	u.t.Helper()
+	s := scene.Status()
+	for _, f := range change {
+		f(&s)
+	}
+	return u.send(statusMsg{at: scene.Now(), status: s})
+}
+
+func (u *user) rows(rows ...traffic.Exchange) *user {
+	u.t.Helper()
+	return u.send(batchMsg{at: scene.Now(), rows: rows})
+}
+
+// running is the usual afternoon.
+func (u *user) running(change ...func(*control.Status)) *user {
+	u.t.Helper()
+	return u.status(change...).rows(scene.Exchanges()...)
+}
+
+// screen is what a terminal would show, without attributes and blanks at the
+// ends of lines.
+func (u *user) screen() string {
+	u.t.Helper()
+	lines := strings.Split(ansi.Strip(u.m.View()), "\n")
+	if len(lines) != u.m.height {
+		u.t.Errorf("%d lines on a screen of %d", len(lines), u.m.height)
+	}
+	for i, l := range lines {
+		if ansi.StringWidth(l) > u.m.width {
+			u.t.Errorf("line %d is wider than %d: %q", i, u.m.width, l)
+		}
+		lines[i] = strings.TrimRight(l, " ")
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func TestGolden(t *testing.T) {
+	refused := errors.New("dial unix /run/user/1000/lane/4711.sock: connect: connection refused")
+	gone := func(err error) statusMsg { return statusMsg{at: scene.Now(), status: scene.Status(), err: err} }
+	states := []struct {
+		name string
+		opts []func(*Options)
+		do   func(*user)
+	}{
+		{"connecting", nil, func(u *user) {}},
+		{"connecting-fails", nil, func(u *user) { u.send(statusMsg{at: scene.Now(), err: refused}) }},
+		{"empty", nil, func(u *user) { u.status() }},
+		{"empty-local-closed", nil, func(u *user) {
+			u.status(func(s *control.Status) { s.Services[1].State = control.StateLocalClosed })
+		}},
+		{"empty-no-service", nil, func(u *user) { u.status(func(s *control.Status) { s.Services = nil }) }},
+		{"starting", nil, func(u *user) {
+			u.status(func(s *control.Status) {
+				s.State = "starting"
+				s.Services[0].State, s.Services[1].State = control.StateStarting, control.StateStarting
+			})
+		}},
+		{"running", nil, func(u *user) { u.running() }},
+		{"selected", nil, func(u *user) { u.running().keys("N", "k") }},
+		{"detail", nil, func(u *user) { u.running().keys("enter") }},
+		{"detail-scrolled", nil, func(u *user) { u.running().keys("enter", "ctrl+f") }},
+		{"help", nil, func(u *user) { u.running().keys("?") }},
+		{"help-attached", []func(*Options){attached}, func(u *user) { u.running().keys("?") }},
+		{"paused", nil, func(u *user) { u.running().keys("space").rows(scene.Stream(8, 318)...) }},
+		{"filter", nil, func(u *user) { u.running().keys("/svc:orders|users -m:post", "enter") }},
+		{"filter-typing", nil, func(u *user) { u.running().keys("/st:>=500") }},
+		{"filter-error", nil, func(u *user) { u.running().keys("/svc:orders st:6xx") }},
+		{"filter-nothing", nil, func(u *user) { u.running().keys("/svc:ghost", "enter") }},
+		{"disconnected", []func(*Options){attached}, func(u *user) {
+			u.running().send(gone(refused), statusMsg{at: scene.Now().Add(12 * time.Second), status: scene.Status(), err: refused})
+		}},
+		{"ended", []func(*Options){attached}, func(u *user) { u.running().send(gone(io.EOF)) }},
+		{"local-closed", nil, func(u *user) {
+			u.running(func(s *control.Status) { s.Services[1].State = control.StateLocalClosed })
+		}},
+		{"claim-lost", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Services[0].State, s.Services[0].Note = control.StateClaimLost, "taken over by bob@desk-9"
+			})
+		}},
+		{"many-problems", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Services[0].State, s.Services[0].Note = control.StateUnconfirmed, "registry shows another address"
+				s.Services[1].State = control.StateLocalClosed
+				s.Registry.State, s.Registry.Since = registryUnreachable, scene.Now().Add(-12*time.Second)
+				s.Registry.Error = "connection refused"
+				s.Warnings = []string{"orders: no baseline is registered: untagged callers get E_NO_BASELINE"}
+			})
+		}},
+		{"registry-stale", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Registry.State, s.Registry.Since = registryStale, scene.Now().Add(-42*time.Second)
+			})
+		}},
+		{"dropped", nil, func(u *user) {
+			u.running().send(batchMsg{at: scene.Now(), rows: scene.Stream(1318, 20), lost: 1310})
+		}},
+		{"quit-asks", nil, func(u *user) { u.running().keys("q") }},
+	}
+	for _, s := range states {
+		for _, size := range [][2]int{{80, 24}, {140, 40}} {
+			name := fmt.Sprintf("%s-%dx%d", s.name, size[0], size[1])
+			t.Run(name, func(t *testing.T) {
+				u := newUser(t, size[0], size[1], s.opts...)
+				s.do(u)
+				golden(t, name, u.screen())
+			})
+		}
+	}
+	t.Run("too-small", func(t *testing.T) {
+		golden(t, "too-small-40x10", newUser(t, 40, 10).running().screen())
+	})
+	t.Run("too-small-detail", func(t *testing.T) {
+		golden(t, "too-small-detail-40x10", newUser(t, 40, 10).running().keys("enter").screen())
+	})
+	t.Run("smallest", func(t *testing.T) {
+		golden(t, "running-60x15", newUser(t, 60, 15).running().screen())
+	})
+	t.Run("narrow side", func(t *testing.T) {
+		golden(t, "running-110x30", newUser(t, 110, 30).running().screen())
+	})
+	// With colour and with characters beyond ASCII: what the terminal gets.
+	t.Run("colour", func(t *testing.T) {
+		u := newUser(t, 80, 24, func(o *Options) { o.Color, o.UTF8 = true, true }).running()
+		golden(t, "running-80x24-color", strings.ReplaceAll(u.m.View(), "\x1b", "^[")+"\n")
+	})
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("..", "testdata", "golden", "tui", name+".txt")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; go test ./tui -update writes it", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if it is meant to, go test ./tui -update and read the difference\ngot:\n%s\nwant:\n%s", path, got, want)
+	}
+}

@@ -1,0 +1,296 @@
+package tui
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"lane/pkg/control"
+	"lane/pkg/traffic"
+	"lane/tui/internal/scene"
+)
+
+// seq is the number of the selected exchange, 0 for none.
+func (u *user) seq() uint64 {
+	if e := u.m.list.selected(); e != nil {
+		return e.Seq
+	}
+	return 0
+}
+
+func (u *user) wantSeq(want uint64) *user {
+	u.t.Helper()
+	if got := u.seq(); got != want {
+		u.t.Errorf("selected %d, want %d", got, want)
+	}
+	return u
+}
+
+func (u *user) wantScreen(parts ...string) *user {
+	u.t.Helper()
+	s := u.screen()
+	for _, p := range parts {
+		if not, no := strings.CutPrefix(p, "not:"); no {
+			if strings.Contains(s, not) {
+				u.t.Errorf("the screen shows %q:\n%s", not, s)
+			}
+		} else if !strings.Contains(s, p) {
+			u.t.Errorf("the screen lacks %q:\n%s", p, s)
+		}
+	}
+	return u
+}
+
+func TestMoving(t *testing.T) {
+	u := newUser(t, 80, 24).status().rows(scene.Stream(1, 100)...)
+	u.wantSeq(100).wantScreen("FOLLOW")
+	u.rows(scene.Stream(101, 1)...).wantSeq(101)
+
+	// Up ends following; what comes then does not move the cursor.
+	u.keys("k").wantSeq(100).wantScreen("row 100 of 101", "not:FOLLOW")
+	u.rows(scene.Stream(102, 10)...).wantSeq(100)
+	u.keys("j", "down", "up").wantSeq(101)
+	u.keys("g").wantSeq(1).keys("up").wantSeq(1)
+	u.keys("ctrl+f").wantSeq(14).keys("pgdown").wantSeq(27).keys("ctrl+b").wantSeq(14).keys("pgup").wantSeq(1)
+	u.keys("end").wantSeq(111).wantScreen("FOLLOW").keys("home").wantSeq(1).keys("G").wantSeq(111).wantScreen("FOLLOW")
+
+	// Down to the last row does not follow; f does, and f again does not.
+	u.keys("k", "j").wantSeq(111).rows(scene.Stream(112, 1)...).wantSeq(111)
+	u.keys("f").wantSeq(112).keys("f").rows(scene.Stream(113, 1)...).wantSeq(112).wantScreen("not:FOLLOW")
+}
+
+func TestNextProblem(t *testing.T) {
+	u := newUser(t, 80, 24).running().keys("g").wantSeq(1)
+	u.keys("n").wantSeq(4).keys("n").wantSeq(7).keys("n").wantSeq(7).keys("N").wantSeq(4).keys("N").wantSeq(4)
+	// In the detail too, and there the detail follows.
+	u.keys("enter").wantScreen("inventory", "no instance of inventory").keys("n").wantScreen("no instance of users").wantSeq(7)
+	u.keys("esc").wantScreen("row 7 of 7")
+}
+
+func TestPause(t *testing.T) {
+	u := newUser(t, 80, 24).running().keys("space").wantScreen("PAUSED")
+	u.rows(scene.Stream(8, 30)...).wantSeq(7).wantScreen("+30 new while paused", "7 exchanges")
+	u.keys("space").wantSeq(37).wantScreen("not:PAUSED", "37 exchanges", "FOLLOW")
+	// G ends a pause, more than the ring holds included.
+	u.keys("k", "space").rows(scene.Stream(38, 4000)...).rows(scene.Stream(4038, 4000)...)
+	u.wantScreen("+8,000 new", "37 exchanges").keys("G").wantSeq(8037).wantScreen("newest 5,000 exchanges")
+	if len(u.m.list.waiting) != 0 {
+		t.Error("rows still wait")
+	}
+}
+
+func TestRingIsBounded(t *testing.T) {
+	u := newUser(t, 80, 24).status()
+	for i := range uint64(30) {
+		u.rows(scene.Stream(1+i*1000, 1000)...)
+	}
+	u.wantSeq(30_000)
+	if n := len(u.m.list.shown); n != ringSize || len(u.m.list.ring) != ringSize {
+		t.Errorf("%d shown, %d kept", n, len(u.m.list.ring))
+	}
+	u.keys("g").wantSeq(25_001)
+	// The selected row leaves: the cursor stands on the oldest.
+	u.rows(scene.Stream(30_001, 100)...).wantSeq(25_101)
+	// A detail outlives its row.
+	u.keys("enter").rows(scene.Stream(30_101, 100)...).wantScreen("exchange 25,101").keys("esc").wantSeq(25_201)
+}
+
+func TestFilterLive(t *testing.T) {
+	u := newUser(t, 80, 24).running()
+	u.keys("/svc:ord").wantScreen("3 of 7 shown", " /svc:ord")
+	u.keys("esc").wantScreen("7 exchanges").wantSeq(7)
+	u.keys("/svc:orders", "enter").wantScreen("/svc:orders   3 of 7 shown").wantSeq(6)
+	// New rows pass it too.
+	u.rows(scene.Stream(8, 7)...).wantScreen("6 of 14 shown").wantSeq(14)
+	// A wrong part is left out, says why, and cannot be kept.
+	u.keys("/ st:9", "enter").wantScreen("6 of 14 shown", `"9" is no status`)
+	u.keys("esc").wantScreen("/svc:orders   6 of 14 shown")
+	// Typing is typing: no key of the list works.
+	u.keys("/q?jG", "ctrl+u").wantScreen("14 of 14 shown")
+	u.keys("st:503", "enter").wantSeq(10).keys("/", "up").wantScreen(" /svc:orders").keys("esc")
+	u.wantScreen("/st:503").keys("esc").wantScreen("14 exchanges", "not: /st:").keys("esc").wantScreen("14 exchanges")
+	// An empty one ends it.
+	u.keys("/x", "enter", "/", "ctrl+u", "enter").wantScreen("14 exchanges")
+}
+
+func TestFilterKeepsTheRow(t *testing.T) {
+	u := newUser(t, 80, 24).running().keys("g", "j", "j").wantSeq(3)
+	u.keys("/svc:orders", "enter").wantSeq(3).keys("esc").wantSeq(3)
+	u.keys("/st:503", "enter").wantSeq(4)
+}
+
+func TestDetailStays(t *testing.T) {
+	u := newUser(t, 80, 24).running().keys("enter").wantScreen("GET http://users/v1/users/7", "exchange 7", "Bearer ***"[:0])
+	u.rows(scene.Stream(8, 5)...).wantScreen("GET http://users/v1/users/7")
+	u.keys("j").wantScreen("not:GET http://users/v1/users/7", "lines 2-20 of 32")
+	u.keys("G").wantScreen("lines 14-32 of 32", "authorization: Bearer ***", "set-cookie: sid=***", "not:eyJ", "not:31d4")
+	u.keys("k").wantScreen("lines 13-31 of 32").keys("g").wantScreen("lines 1-19")
+	// The way back follows again, as before.
+	u.keys("esc").wantSeq(12).wantScreen("FOLLOW")
+	u.keys("k", "enter", "enter").wantSeq(11).wantScreen("not:FOLLOW")
+	// Nothing selected, nothing opened.
+	newUser(t, 80, 24).status().keys("enter").wantScreen("No traffic yet")
+}
+
+func TestQuit(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		attached bool
+		keys     []string
+		want     leave
+	}{
+		{"attached", true, []string{"q"}, leaveQuit},
+		{"owner asks", false, []string{"q"}, leaveNot},
+		{"owner says yes", false, []string{"q", "y"}, leaveStop},
+		{"owner says no", false, []string{"q", "n"}, leaveNot},
+		{"owner says no, then yes", false, []string{"q", "esc", "q", "y"}, leaveStop},
+		{"y alone", false, []string{"y"}, leaveNot},
+		{"another key", false, []string{"q", "x"}, leaveNot},
+		{"from the help", true, []string{"?", "q"}, leaveQuit},
+		{"from the detail", true, []string{"enter", "q"}, leaveQuit},
+		{"q in a filter", true, []string{"/q"}, leaveNot},
+		{"ctrl+c", false, []string{"ctrl+c"}, leaveInterrupt},
+		{"ctrl+c in a filter", false, []string{"/a", "ctrl+c"}, leaveInterrupt},
+		{"ctrl+c at the question", false, []string{"q", "ctrl+c"}, leaveInterrupt},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			u := newUser(t, 80, 24, func(o *Options) { o.Attached = c.attached }).running().keys(c.keys...)
+			if u.m.leaving != c.want {
+				t.Errorf("leaves as %d, want %d", u.m.leaving, c.want)
+			}
+			if _, cmd := u.m.Update(nil); (cmd != nil) != (c.want != leaveNot) {
+				t.Errorf("the program ends: %v", cmd != nil)
+			}
+		})
+	}
+	u := newUser(t, 80, 24).running().send(statusMsg{at: scene.Now(), err: io.EOF}).keys("q")
+	if u.m.leaving != leaveQuit {
+		t.Error("there is nothing to stop when the session is gone")
+	}
+}
+
+func TestHelpHasAllKeys(t *testing.T) {
+	u := newUser(t, 80, 24).running().keys("?")
+	for _, k := range Keys() {
+		u.wantScreen(k.Keys)
+	}
+	for _, k := range traffic.FilterKeys() {
+		u.wantScreen(k.Key + ":")
+	}
+	u.keys("esc").wantScreen("FOLLOW")
+}
+
+// TestKeysAreUnambiguous: one key does one thing in one place.
+func TestKeysAreUnambiguous(t *testing.T) {
+	for _, in := range []place{inList, inDetail, inHelp} {
+		seen := map[string]action{}
+		for _, b := range bindings() {
+			if b.where&in == 0 {
+				continue
+			}
+			for _, k := range b.Keys() {
+				if was, ok := seen[k]; ok && was != b.act {
+					t.Errorf("place %d: %q does both %d and %d", in, k, was, b.act)
+				}
+				seen[k] = b.act
+			}
+		}
+	}
+}
+
+func TestGoneAndBack(t *testing.T) {
+	down := statusMsg{at: scene.Now(), err: io.ErrUnexpectedEOF}
+	u := newUser(t, 80, 24).running().send(down)
+	down.at = down.at.Add(90 * time.Second)
+	u.send(down).wantScreen("SESSION GONE 90s", "being updated", "not:consul OK")
+	if v := u.m.View(); !strings.Contains(v, "\x1b[2m") {
+		t.Error("history is not dimmed")
+	}
+	u.status().wantScreen("consul OK", "not:GONE", "not:history")
+	// Another session: its numbers start again.
+	u.send(restartMsg{}).wantScreen("No traffic yet").rows(scene.Exchanges()...).wantSeq(7)
+}
+
+func TestRegistryStates(t *testing.T) {
+	for _, c := range []struct {
+		state string
+		ago   time.Duration
+		want  string
+	}{
+		{"fresh", time.Hour, "consul OK "}, {"stale", 42 * time.Second, "consul STALE 42s"},
+		{"unreachable", 3 * time.Minute, "consul DOWN 3m"}, {"", time.Second, "consul ?"},
+	} {
+		newUser(t, 80, 24).running(func(s *control.Status) {
+			s.Registry.State, s.Registry.Since = c.state, scene.Now().Add(-c.ago)
+		}).wantScreen(c.want)
+	}
+	newUser(t, 80, 24).running(func(s *control.Status) {
+		s.Registry = control.RegistryStatus{State: "unreachable"}
+	}).wantScreen("consul DOWN  ")
+}
+
+func TestRate(t *testing.T) {
+	u := newUser(t, 80, 24).status()
+	now := scene.Now()
+	rows := func(at time.Time, n int) batchMsg {
+		out := scene.Stream(1, n)
+		for i := range out {
+			out[i].Start = at
+		}
+		return batchMsg{at: at, rows: out}
+	}
+	// History is no traffic of now.
+	old := rows(now.Add(-time.Hour), 300)
+	old.at = now
+	u.send(old).wantScreen(" 0 req/s")
+	for i := range 10 {
+		u.send(rows(now.Add(time.Duration(i)*time.Second), 12))
+	}
+	u.wantScreen(" 12 req/s")
+	u.send(statusMsg{at: now.Add(12 * time.Second), status: scene.Status()}).wantScreen(" 4.8 req/s")
+	u.send(statusMsg{at: now.Add(20 * time.Second), status: scene.Status()}).wantScreen(" 0 req/s")
+}
+
+func TestLossBannerEnds(t *testing.T) {
+	u := newUser(t, 80, 24).running()
+	u.send(batchMsg{at: scene.Now(), rows: scene.Stream(20, 2), lost: 12}).wantScreen("12 rows came too fast", "12 not listed")
+	u.send(statusMsg{at: scene.Now().Add(6 * time.Second), status: scene.Status()}).wantScreen("not:too fast", "12 not listed")
+}
+
+func TestResize(t *testing.T) {
+	u := newUser(t, 80, 24).running().keys("k", "k")
+	for _, s := range [][2]int{{140, 40}, {60, 15}, {59, 15}, {60, 14}, {1, 1}, {3, 2}, {110, 15}, {300, 100}, {80, 24}} {
+		u.send(tea.WindowSizeMsg{Width: s[0], Height: s[1]}).wantSeq(5)
+		u.screen()
+	}
+	if v := newUser(t, 0, 0).m.View(); v != "" {
+		t.Errorf("a screen without a size: %q", v)
+	}
+}
+
+// TestViewIsPure: drawing changes nothing and says the same twice.
+func TestViewIsPure(t *testing.T) {
+	u := newUser(t, 80, 24).running().keys("k")
+	if a, b := u.m.View(), u.m.View(); a != b {
+		t.Error("two views of one model differ")
+	}
+	u.keys("enter")
+	if a, b := u.m.View(), u.m.View(); a != b {
+		t.Error("two details of one model differ")
+	}
+}
+
+func TestPlainHasNoColour(t *testing.T) {
+	for color, want := range map[bool]bool{false: false, true: true} {
+		u := newUser(t, 140, 40, func(o *Options) { o.Color = color }).running()
+		if got := hasColour(u.m.View()); got != want {
+			t.Errorf("Color %v: colour on the screen is %v", color, got)
+		}
+		if !strings.Contains(u.m.View(), "\x1b[1;7m") {
+			t.Errorf("Color %v: the selected row is not in reverse", color)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package tui
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+	"lane/tui/internal/scene"
+)
+
+// sgr are the only sequences that we draw with.
+var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// hasColour reports whether a sequence sets a colour.
+func hasColour(s string) bool {
+	return regexp.MustCompile("\x1b\\[([0-9]+;)*(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]").MatchString(s)
+}
+
+// hostile is an exchange and a session with s in every field.
+func hostile(s string) (traffic.Exchange, control.Status) {
+	e := traffic.Exchange{
+		Front: traffic.Front(s), From: s, Method: s, URL: "http://" + s + "/" + s + "?token=" + s, Proto: s, Service: s, Tag: s,
+		Lane: lane.Name(s), Kind: lane.KindFallback, Reason: lane.Reason(s), Code: lane.Code(s), Note: s, Instance: s,
+		Addr: s, Err: s, TraceID: s, ReqHeader: http.Header{s: {s, s}}, ResHeader: http.Header{"X": {s}}, Warnings: []string{s},
+	}
+	st := scene.Status()
+	st.Lane, st.Owner, st.Host, st.Proxy, st.Warnings = lane.Name(s), s, s, s, []string{s}
+	st.Registry = control.RegistryStatus{Address: s, State: registryUnreachable, Error: s}
+	st.Services = []control.Service{{Name: s, Registered: s, Mode: s, Guard: s, Local: s, State: s, Note: s},
+		{Name: s, Local: s, State: control.StateClaimLost, Note: s}}
+	return e, st
+}
+
+// check looks at every screen that shows the text.
+func check(t *testing.T, s string, w, h int, utf8 bool) {
+	t.Helper()
+	e, st := hostile(s)
+	looks := func(name string, u *user) {
+		t.Helper()
+		view := u.m.View()
+		lines := strings.Split(view, "\n")
+		if len(lines) > h {
+			t.Fatalf("%s: %d lines on %d", name, len(lines), h)
+		}
+		for _, l := range lines {
+			if got := ansi.StringWidth(l); got > w {
+				t.Fatalf("%s: %d columns on %d: %q", name, got, w, l)
+			}
+			for _, r := range sgr.ReplaceAllString(l, "") {
+				if r < 0x20 || r >= 0x7f && r < 0xa0 || !utf8 && r > 0x7e {
+					t.Fatalf("%s: %q reaches the terminal in %q", name, r, l)
+				}
+			}
+		}
+	}
+	u := newUser(t, w, h, func(o *Options) { o.UTF8 = utf8 })
+	u.send(statusMsg{at: scene.Now(), status: st})
+	looks("empty", u)
+	u.rows(e, e)
+	looks("list", u)
+	u.keys("q")
+	looks("question", u)
+	u.keys("n", "enter")
+	looks("detail", u)
+	u.keys("G")
+	looks("end of the detail", u)
+	u.keys("esc", "/")
+	for _, r := range s {
+		u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}})
+		if len(u.m.filter.line.runes) > 50 {
+			break
+		}
+	}
+	looks("filter", u)
+	u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(s), Paste: true})
+	u.keys("left", "left", "home")
+	looks("filter, pasted", u)
+	u.keys("esc")
+	u.send(statusMsg{at: scene.Now(), err: &http.MaxBytesError{}}, statusMsg{at: scene.Now(), err: &lane.NameError{Why: s}})
+	looks("gone", u)
+}
+
+var nasty = []string{
+	"", "plain", "订单服务/支付", "👩‍👩‍👧‍👦🇩🇪👍🏽", "e\u0301\u0327a\u0300" + strings.Repeat("\u0301", 50), "\x1b[2J\x1b]0;title\a\x1bP1$r\x1b\\",
+	"\u009b31m\u0090\u009c", "\r\n\t\v\f\x00\x7f", "\u202eesrever\u202c\u200b\u2066", "\xff\xfe\xc0\x80", "ﷺ﷽𒐫", "กำ ကို हिन्दी", "\ufe0f\u20e3",
+	strings.Repeat("/long", 2000), strings.Repeat("漢", 10000), strings.Repeat("\x1b", 10000), "a\u00a0b\u3000c",
+	`'";|-:*`, "%1b%5b", "\u00ad\u00ad", "ᄀᄀᄀ각ᆨᆨ",
+}
+
+func TestNothingRawReachesTheTerminal(t *testing.T) {
+	for _, s := range nasty {
+		for _, size := range [][2]int{{80, 24}, {140, 40}, {110, 30}, {60, 15}, {20, 5}, {1, 1}} {
+			check(t, s, size[0], size[1], false)
+			check(t, s, size[0], size[1], true)
+		}
+	}
+}
+
+func FuzzScreens(f *testing.F) {
+	for _, s := range nasty {
+		f.Add(s, uint8(80), uint8(24), true)
+		f.Add(s, uint8(110), uint8(30), false)
+	}
+	f.Fuzz(func(t *testing.T, s string, w, h uint8, utf8 bool) {
+		if w == 0 || h == 0 {
+			return
+		}
+		check(t, s, int(w), int(h), utf8)
+	})
+}
+
+// TestSecretsStayAway: no screen shows one.
+func TestSecretsStayAway(t *testing.T) {
+	e := scene.Exchanges()[0]
+	const secret = "hunter2hunter2"
+	e.URL = "http://u:" + secret + "@orders/cb?token=" + secret + "&sig=" + secret + "&password=" + secret
+	e.ReqHeader = http.Header{"Authorization": {"Bearer " + secret}, "Cookie": {"a=" + secret}, "Proxy-Authorization": {secret},
+		"X-Auth-Token": {secret}, "X-Api-Key": {secret}, "Referer": {"http://x/?secret=" + secret}}
+	e.ResHeader = http.Header{"Set-Cookie": {"a=" + secret + "; Path=/"}, "Location": {"/x?api_key=" + secret}}
+	for _, size := range [][2]int{{80, 24}, {140, 40}, {200, 100}, {40, 10}} {
+		u := newUser(t, size[0], size[1]).status().rows(e)
+		for _, keys := range []string{"", "enter", "G"} {
+			if keys != "" {
+				u.keys(keys)
+			}
+			if s := strings.ReplaceAll(u.screen(), "\n", ""); strings.Contains(s, "hunter") {
+				t.Errorf("%v after %q shows a secret:\n%s", size, keys, u.screen())
+			}
+		}
+	}
+	// The twin: what is no secret is there.
+	newUser(t, 200, 100).status().rows(scene.Exchanges()...).keys("enter").wantScreen("x-lane-tag: dev-alice", "accept: application/json")
+}
