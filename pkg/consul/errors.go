@@ -22,6 +22,9 @@ var ErrSessionLost = errors.New("the registry has ended the session")
 // errStopped answers a Need after the watcher has ended.
 var errStopped = errors.New("the registry watch has ended")
 
+// errFlood answers a Need when too many services wait for a first answer.
+var errFlood = errors.New("too many services are asked for at once: the registry has not answered for the others yet")
+
 // errEvicted tells a waiting Need to ask again: its watch gave way to others.
 var errEvicted = errors.New("the watch gave way to others")
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"lane/pkg/lane"
 )
 
 // DestroySession ends a session behind its owner's back.
@@ -86,4 +88,12 @@ func IndexOf(t testing.TB, c *Client, service string) uint64 {
 		t.Fatal(err)
 	}
 	return meta.LastIndex
+}
+
+func DecodeClaim(key, value string) (lane.Claim, bool) {
+	return decodeClaim(&api.KVPair{Key: key, Value: []byte(value)})
+}
+
+func EncodeClaim(c lane.Claim) (key, value string) {
+	return claimKey(c.Lane, c.Service), string(encodeClaim(c))
 }

@@ -87,6 +87,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 				l.startOver() // this machine slept, and its connections may be dead
 			}
 			l.retire()
+			l.makeRoom()
 		}
 		l.reconcile(ctx)
 		l.publish()

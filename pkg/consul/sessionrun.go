@@ -35,6 +35,7 @@ func (s *Session) Run(ctx context.Context) error {
 
 	renew := time.NewTicker(max(s.o.TTL/10, time.Second))
 	defer renew.Stop()
+	var retry <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -46,7 +47,9 @@ func (s *Session) Run(ctx context.Context) error {
 			return err
 		case <-renew.C:
 		case <-suspect:
+		case <-retry:
 		}
+		retry = nil
 		err := s.check(ctx)
 		var lost *ClaimLostError
 		var denied *DeniedError
@@ -58,8 +61,9 @@ func (s *Session) Run(ctx context.Context) error {
 			return err
 		case errors.As(err, &denied):
 			return fmt.Errorf("%w: %w", ErrSessionLost, err)
+		default: // the registry is away, and the session lives for its TTL
+			retry = time.After(time.Second)
 		}
-		// Anything else: the registry is away, and the session lives for its TTL.
 	}
 }
 

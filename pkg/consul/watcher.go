@@ -155,6 +155,10 @@ func (w *Watcher) await(ctx context.Context, service string) error {
 	}
 }
 
+// floodFactor times the bound on watches is how many services may wait for a
+// first answer: a page that makes names up must not open connections without end.
+const floodFactor = 5
+
 // need returns the service's entry, and makes one that the loop will pick up.
 func (w *Watcher) need(service string) (*need, error) {
 	w.mu.Lock()
@@ -164,6 +168,9 @@ func (w *Watcher) need(service string) (*need, error) {
 	}
 	if w.stopped {
 		return nil, errStopped
+	}
+	if len(*w.needs.Load()) >= floodFactor*w.o.MaxWatches {
+		return nil, errFlood
 	}
 	n := &need{service: service, ready: make(chan struct{})}
 	n.used.Store(w.clock.Load())
