@@ -1,0 +1,174 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// source is one package of this module: its imports outside of tests, and its
+// package documentation.
+type source struct {
+	imports map[string]bool
+	docs    []string // files with a package comment
+}
+
+// module parses the imports and the package comments of every package of this
+// module, by directory.
+func module(t *testing.T) map[string]*source {
+	t.Helper()
+	out := map[string]*source{}
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && p != "." || d.Name() == "testdata" || p == "scripts" || p == "dist") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(filepath.Dir(p))
+		if out[dir] == nil {
+			out[dir] = &source{imports: map[string]bool{}}
+		}
+		if documented(file) {
+			out[dir].docs = append(out[dir].docs, filepath.Base(p))
+		}
+		for _, i := range file.Imports {
+			name, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			out[dir].imports[name] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 10 {
+		t.Fatalf("only %d packages found", len(out))
+	}
+	return out
+}
+
+func documented(f *ast.File) bool { return f.Doc != nil && strings.TrimSpace(f.Doc.Text()) != "" }
+
+// forbidden are the imports that a package must not have, and why. A pattern
+// that ends in /... matches everything below.
+var forbidden = []struct {
+	in, imports, why string
+}{
+	{"pkg/lane", "net/...", "the domain does no I/O"},
+	{"pkg/lane", "os/...", "the domain does no I/O"},
+	{"pkg/lane", "context", "the domain waits for nothing"},
+	{"pkg/lane", "sync/...", "the domain has no goroutines"},
+	{"pkg/lane", "lane/...", "the domain knows nobody"},
+	{"pkg/traffic", "lane/pkg/proxy", "recording does not know who records"},
+	{"pkg/traffic", "lane/pkg/consul/...", "recording knows no registry"},
+	{"pkg/proxy", "lane/pkg/consul/...", "the engine sees a catalog, never a registry"},
+	{"pkg/proxy", "lane/tui/...", "no request waits for a screen"},
+	{"pkg/proxy", "lane/tunnel/...", "no sideways arrows"},
+	{"pkg/proxy", "lane/pkg/session", "arrows point down"},
+	{"pkg/proxy", "lane/pkg/control", "arrows point down"},
+	{"pkg/consul", "lane/pkg/proxy", "no sideways arrows"},
+	{"pkg/consul", "lane/tui/...", "no sideways arrows"},
+	{"pkg/consul", "lane/tunnel/...", "no sideways arrows"},
+	{"pkg/consul", "lane/pkg/session", "arrows point down"},
+	{"pkg/consul/dev", "lane/...", "the embedded registry speaks Consul's API and knows no lanes"},
+	{"pkg/consul/dev", "github.com/hashicorp/consul/...", "the embedded registry must not test the client with itself"},
+	{"tui", "lane/pkg/proxy", "the screen reads exchanges, it owns no engine"},
+	{"tui", "lane/pkg/consul/...", "the screen reads exchanges, it owns no engine"},
+	{"tui", "lane/pkg/session", "the screen reads exchanges, it owns no engine"},
+	{"tui", "lane/tunnel/...", "no sideways arrows"},
+	{"pkg/session", "lane/tui/...", "a session prints nothing"},
+	{"pkg/session", "lane/pkg/printer", "a session prints nothing"},
+	{"pkg/session", "lane/pkg/iostreams", "a session prints nothing"},
+	{"pkg/control", "lane/pkg/session", "arrows point down"},
+	{"pkg/...", "lane/cmd", "arrows point down"},
+	{"pkg/...", "github.com/spf13/...", "only the command line knows flags"},
+	{"tui/...", "github.com/spf13/...", "only the command line knows flags"},
+}
+
+// owners are the only packages that may import a module outside of tests: what
+// it can do is then behind one door.
+var owners = map[string]string{
+	"github.com/hashicorp/consul/api":    "pkg/consul",
+	"github.com/elazarl/goproxy":         "pkg/proxy",
+	"github.com/charmbracelet/bubbletea": "tui/...",
+	"github.com/charmbracelet/bubbles":   "tui/...",
+	"github.com/charmbracelet/lipgloss":  "tui/...",
+	"github.com/spf13/cobra":             "cmd",
+	"github.com/mattn/go-isatty":         "pkg/iostreams",
+	"go.yaml.in/yaml/v3":                 "pkg/config",
+	"github.com/hashicorp/go-bexpr":      "pkg/consul/dev",
+}
+
+func matches(pattern, name string) bool {
+	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return name == base || strings.HasPrefix(name, base+"/")
+	}
+	return name == pattern
+}
+
+func TestArrowsPointDown(t *testing.T) {
+	for dir, p := range module(t) {
+		for name := range p.imports {
+			for _, f := range forbidden {
+				if matches(f.in, dir) && matches(f.imports, name) {
+					t.Errorf("%s imports %s: %s", dir, name, f.why)
+				}
+			}
+			for mod, owner := range owners {
+				if matches(mod+"/...", name) && !matches(owner, dir) {
+					t.Errorf("%s imports %s, which belongs to %s", dir, name, owner)
+				}
+			}
+		}
+	}
+}
+
+// Each row of the tables is about something that is there: a renamed package
+// must not leave a rule behind that guards nothing.
+func TestRulesAreAboutPackagesThatExist(t *testing.T) {
+	all := module(t)
+	dirs := slices.Collect(maps.Keys(all))
+	for _, f := range forbidden {
+		if !slices.ContainsFunc(dirs, func(d string) bool { return matches(f.in, d) }) {
+			t.Errorf("no package %s", f.in)
+		}
+	}
+	for mod, owner := range owners {
+		used := false
+		for dir, p := range all {
+			for name := range p.imports {
+				used = used || matches(owner, dir) && matches(mod+"/...", name)
+			}
+		}
+		if !used {
+			t.Errorf("%s does not import %s", owner, mod)
+		}
+	}
+}
+
+// Every package says once what it is.
+func TestPackagesAreDocumented(t *testing.T) {
+	for dir, p := range module(t) {
+		if len(p.docs) != 1 {
+			t.Errorf("package %s has its documentation in %v, want one file", path.Base(dir), p.docs)
+		}
+	}
+}
