@@ -24,6 +24,7 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"eventually": cmdEventually,
 	"setfrom":    cmdSetFrom,
 	"holdclaim":  cmdHoldClaim,
+	"interrupts": cmdInterrupts,
 }
 
 func positive(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {

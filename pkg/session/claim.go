@@ -31,7 +31,7 @@ func (s *session) claim(ctx, life context.Context, parts *errgroup.Group) error 
 		return err
 	}
 	var held *consul.Session
-	err := within(ctx, func(ctx context.Context) (err error) {
+	err := surely(ctx, func(ctx context.Context) (err error) {
 		held, err = s.client.OpenSession(ctx, consul.SessionOptions{TTL: s.o.ClaimTTL, Name: "lane " + string(s.o.Lane) + " " + s.o.Owner})
 		return err
 	})
@@ -45,7 +45,7 @@ func (s *session) claim(ctx, life context.Context, parts *errgroup.Group) error 
 		if err := s.at(ctx, "claim"); err != nil {
 			return err
 		}
-		if err := within(ctx, func(ctx context.Context) error { return s.take(ctx, v) }); err != nil {
+		if err := surely(ctx, func(ctx context.Context) error { return s.take(ctx, v) }); err != nil {
 			return err
 		}
 	}

@@ -88,6 +88,12 @@ func within(ctx context.Context, f func(context.Context) error) error {
 	return f(ctx)
 }
 
+// surely is within for a write: an interruption must not cut it off, because
+// nobody would know then whether it was made, and what to remove.
+func surely(ctx context.Context, f func(context.Context) error) error {
+	return within(context.WithoutCancel(ctx), f)
+}
+
 // listenProxy opens the coloring proxy's listener: on the address that was
 // asked for, or on the next free port.
 func (s *session) listenProxy() (net.Listener, error) {
@@ -158,12 +164,12 @@ func (s *session) register(ctx, life context.Context, parts *errgroup.Group) err
 	if err := s.at(ctx, "register"); err != nil {
 		return err
 	}
-	all, c := errgroup.WithContext(ctx)
+	var all errgroup.Group
 	for _, v := range s.services {
 		v.probe(ctx)
 		v.touched.Store(true) // from here on there may be something to remove
 		all.Go(func() error {
-			return within(c, func(c context.Context) error { return v.hold.Register(c) })
+			return surely(ctx, v.hold.Register)
 		})
 	}
 	if err := all.Wait(); err != nil {

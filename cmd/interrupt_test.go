@@ -1,0 +1,138 @@
+package cmd
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// interrupts SIGNAL before|after ARGS... runs `lane ARGS...` again and again, and
+// sends it the signal at its first write to the registry, at its second one, and
+// so on, before or after the registry has taken it, until the session comes up
+// without. Each time the registry must then hold what it held before.
+func cmdInterrupts(ts *testscript.TestScript, neg bool, args []string) {
+	positive(ts, neg, args, 3, "interrupts SIGNAL before|after ARGS...")
+	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}[args[0]]
+	if sig == 0 {
+		ts.Fatalf("unknown signal %s", args[0])
+	}
+	w := worldOf(ts)
+	before, err := w.picture()
+	ts.Check(err)
+	const most = 50
+	for n := int64(1); ; n++ {
+		if n > most {
+			ts.Fatalf("the session never came up within %d writes", most)
+		}
+		interrupted := interruptAt(ts, w, n, sig, args[1] == "before", args[2:])
+		after, err := w.picture()
+		ts.Check(err)
+		if after != before {
+			ts.Fatalf("interrupted at write %d (%s): registry before:\n%s\nafter:\n%s", n, args[1], before, after)
+		}
+		if left, _ := filepath.Glob(filepath.Join(w.runtime, "*")); len(left) > 0 {
+			ts.Fatalf("interrupted at write %d: left behind: %v", n, left)
+		}
+		if !interrupted {
+			if n < 4 {
+				ts.Fatalf("only %d writes were seen: not a real start", n-1)
+			}
+			ts.Logf("interrupted at each of %d writes", n-1)
+			return
+		}
+	}
+}
+
+// interruptAt runs lane against the registry through a proxy that sends the
+// signal at write n. If the session comes up first, it is ended and false is
+// returned.
+func interruptAt(ts *testscript.TestScript, w *world, n int64, sig syscall.Signal, before bool, args []string) bool {
+	target := &url.URL{Scheme: "http", Host: w.registry}
+	forward := httputil.NewSingleHostReverseProxy(target)
+	forward.Transport = &http.Transport{Proxy: nil}
+	forward.ErrorHandler = func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) }
+	var writes atomic.Int64
+	var pid atomic.Int64
+	var hit atomic.Bool
+	front := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		r.Host = w.registry
+		strike := r.Method != http.MethodGet && writes.Add(1) == n
+		kill := func() {
+			hit.Store(true)
+			_ = syscall.Kill(int(pid.Load()), sig) // the test sees what comes of it
+		}
+		if strike && before {
+			kill()
+		}
+		forward.ServeHTTP(rw, r)
+		if strike && !before {
+			kill()
+		}
+	}))
+	defer front.Close()
+
+	path, err := exec.LookPath("lane")
+	ts.Check(err)
+	c := exec.Command(path, args...)
+	c.Dir = ts.Getenv("PWD")
+	c.Env = append(environOf(ts), "CONSUL_HTTP_ADDR="+strings.TrimPrefix(front.URL, "http://"))
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	ts.Check(c.Start())
+	pid.Store(int64(c.Process.Pid))
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+
+	// Up is when the interrupt can no longer come: ask the session itself.
+	ctx, cancel := storyContext()
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	stopped := false
+	for {
+		select {
+		case err := <-ended:
+			if stopped {
+				return false
+			}
+			if !hit.Load() {
+				ts.Fatalf("lane %v ended by itself: %v\n%s", args, err, &out)
+			}
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+				ts.Fatalf("interrupted at write %d: %v, want exit code %d\n%s", n, err, exitInterrupted, &out)
+			}
+			return true
+		case <-tick.C:
+			if !hit.Load() && !stopped && bytes.Contains(readStatus(ts, w), []byte(`"state":"up"`)) {
+				stopped = true
+				ts.Check(c.Process.Signal(os.Interrupt))
+			}
+		case <-ctx.Done():
+			_ = c.Process.Kill()
+			<-ended
+			ts.Fatalf("interrupted at write %d: lane did not end\n%s", n, &out)
+		}
+	}
+}
+
+// readStatus asks the only session for its status; nothing if it is not there.
+func readStatus(ts *testscript.TestScript, w *world) []byte {
+	socks, _ := filepath.Glob(filepath.Join(w.runtime, "*.sock"))
+	if len(socks) == 0 {
+		return nil
+	}
+	return []byte(runIn(ts, []string{"lane", "status", "--json"}))
+}
