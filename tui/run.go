@@ -11,7 +11,11 @@ import (
 
 	"lane/pkg/control"
 	"lane/pkg/traffic"
+	"lane/tui/internal/quiet"
 )
+
+// By now the library has been initialised without asking the terminal.
+func init() { quiet.Restore() }
 
 // Source is the session that is shown.
 type Source interface {
@@ -25,6 +29,7 @@ type Source interface {
 
 // Options are the terminal and the ways out.
 type Options struct {
+	// In and Out are the terminal: its *os.File, for raw mode and for its size.
 	In  io.Reader
 	Out io.Writer
 	// Color allows ANSI's 16 colours; bold and reverse are used without it too.

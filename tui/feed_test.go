@@ -1,0 +1,235 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"lane/pkg/control"
+	"lane/pkg/traffic"
+	"lane/tui/internal/scene"
+)
+
+// fake is a session: a real log and a status that a test changes.
+type fake struct {
+	mu     sync.Mutex
+	log    *traffic.Log
+	status control.Status
+	err    error
+	asked  int // calls of Status
+}
+
+func newFake() *fake { return &fake{log: traffic.NewLog(ringSize), status: scene.Status()} }
+
+func (f *fake) set(change func(*fake)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f)
+}
+
+func (f *fake) now() (control.Status, *traffic.Log, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	return f.status, f.log, f.err
+}
+
+func (f *fake) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
+	_, log, err := f.now()
+	if err != nil {
+		return nil, 0, err
+	}
+	return log.Next(ctx, after, 0)
+}
+
+func (f *fake) Status(context.Context) (control.Status, error) {
+	s, _, err := f.now()
+	return s, err
+}
+
+// put puts n exchanges that happen now.
+func (f *fake) put(n int) {
+	_, log, _ := f.now()
+	for range n {
+		e := scene.Exchanges()[0]
+		e.Start = time.Now()
+		log.Put(e)
+	}
+}
+
+// sent is what a feed sent, counted.
+type sent struct {
+	mu      sync.Mutex
+	batches []batchMsg
+	status  []statusMsg
+	restart int
+}
+
+func (s *sent) send(msg tea.Msg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch msg := msg.(type) {
+	case batchMsg:
+		s.batches = append(s.batches, msg)
+	case statusMsg:
+		s.status = append(s.status, msg)
+	case restartMsg:
+		s.restart++
+	}
+}
+
+func (s *sent) counts() (batches, status, restarts, rows int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.batches {
+		rows += len(b.rows)
+	}
+	return len(s.batches), len(s.status), s.restart, rows
+}
+
+// withFeed runs a feed over a fake session in a bubble of fake time.
+func withFeed(t *testing.T, do func(*fake, *sent)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		src, out := newFake(), &sent{}
+		f := feed{src: src, send: out.send, now: time.Now, every: time.Second / defaultFPS}
+		var wg sync.WaitGroup
+		wg.Go(func() { f.exchanges(ctx) })
+		wg.Go(func() { f.status(ctx) })
+		synctest.Wait()
+		do(src, out)
+		stop()
+		wg.Wait()
+	})
+}
+
+func TestFeedBatches(t *testing.T) {
+	withFeed(t, func(src *fake, out *sent) {
+		start := time.Now()
+		for range 4000 { // 4 s of 5,000 a second
+			src.put(5)
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		batches, status, _, rows := out.counts()
+		if batches+status >= 100 || batches < 40 {
+			t.Errorf("%d batches and %d states in %v: as many drawings", batches, status, time.Since(start))
+		}
+		time.Sleep(100 * time.Millisecond)
+		if _, _, _, rows = out.counts(); rows != 20_000 {
+			t.Errorf("%d rows of 20,000", rows)
+		}
+		for i, b := range out.batches[1:] {
+			if gap := b.at.Sub(out.batches[i].at); gap < 66*time.Millisecond {
+				t.Fatalf("batch %d came %v after the one before", i+1, gap)
+			}
+		}
+	})
+}
+
+func TestFeedIsSilentWhenNothingChanges(t *testing.T) {
+	withFeed(t, func(src *fake, out *sent) {
+		src.put(3)
+		time.Sleep(20 * time.Second)
+		b0, s0, _, _ := out.counts()
+		if b0 != 1 {
+			t.Errorf("%d batches for three rows at once", b0)
+		}
+		time.Sleep(time.Hour)
+		if b, s, _, _ := out.counts(); b != b0 || s != s0 {
+			t.Errorf("%d messages in an hour of nothing", b+s-b0-s0)
+		}
+		// The twin: a change is told within its second, once.
+		src.set(func(f *fake) { f.status.Services = f.status.Services[:1] })
+		time.Sleep(10 * time.Second)
+		if _, s, _, _ := out.counts(); s != s0+1 {
+			t.Errorf("%d messages for one change", s-s0)
+		}
+		// An age on the screen goes on each second.
+		src.set(func(f *fake) { f.status.Registry.State = registryStale })
+		time.Sleep(10 * time.Second)
+		if _, s, _, _ := out.counts(); s < s0+10 || s > s0+12 {
+			t.Errorf("%d messages in ten seconds of a stale registry", s-s0-1)
+		}
+	})
+}
+
+func TestFeedCountsLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, out := newFake(), &sent{}
+		src.log = traffic.NewLog(10)
+		src.put(50) // history that is gone before we look is no loss of ours
+		ctx, stop := context.WithCancel(t.Context())
+		f := feed{src: src, send: out.send, now: time.Now, every: time.Second / defaultFPS}
+		var wg sync.WaitGroup
+		wg.Go(func() { f.exchanges(ctx) })
+		synctest.Wait()
+		src.put(35)
+		time.Sleep(time.Second)
+		stop()
+		wg.Wait()
+		if len(out.batches) != 2 || out.batches[0].lost != 0 || out.batches[1].lost != 25 {
+			t.Errorf("batches %+v", out.batches)
+		}
+	})
+}
+
+func TestFeedSurvivesTheSession(t *testing.T) {
+	refused := errors.New("connection refused")
+	withFeed(t, func(src *fake, out *sent) {
+		src.put(3)
+		time.Sleep(time.Second)
+		// It stops answering while Next waits; Next ends with the next row.
+		src.set(func(f *fake) { f.err = refused })
+		src.put(1)
+		time.Sleep(10 * time.Second)
+		if last := out.status[len(out.status)-1]; !errors.Is(last.err, refused) || last.status.Lane != "dev-alice" {
+			t.Errorf("the last message says %v of %q", last.err, last.status.Lane)
+		}
+		// The same session answers again.
+		src.set(func(f *fake) { f.err = nil })
+		src.put(2)
+		time.Sleep(10 * time.Second)
+		if _, _, restarts, rows := out.counts(); restarts != 0 || rows != 6 {
+			t.Errorf("%d restarts, %d rows of 6", restarts, rows)
+		}
+		if last := out.status[len(out.status)-1]; last.err != nil {
+			t.Errorf("the last message still says %v", last.err)
+		}
+		// Another session: shorter history, numbered from 1.
+		src.set(func(f *fake) { f.err = refused })
+		src.put(1)
+		time.Sleep(5 * time.Second)
+		src.set(func(f *fake) {
+			f.err, f.log = nil, traffic.NewLog(ringSize)
+			f.status.Started = f.status.Started.Add(time.Hour)
+		})
+		src.put(1)
+		time.Sleep(10 * time.Second)
+		if _, _, restarts, rows := out.counts(); restarts != 1 || rows != 8 {
+			t.Errorf("%d restarts, %d rows of 8", restarts, rows)
+		}
+	})
+}
+
+func TestFeedEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, out := newFake(), &sent{}
+		src.err = io.EOF
+		f := feed{src: src, send: out.send, now: time.Now, every: time.Second}
+		f.exchanges(t.Context()) // both return
+		f.status(t.Context())
+		if len(out.status) != 1 || !errors.Is(out.status[0].err, io.EOF) {
+			t.Errorf("told %+v", out.status)
+		}
+		if src.asked != 2 {
+			t.Errorf("the ended session was asked %d times", src.asked)
+		}
+	})
+}
