@@ -175,6 +175,30 @@ func (c *Client) do(ctx context.Context, what, need string, call func(context.Co
 	return c.explain(ctx, what, need, call(dctx))
 }
 
+// writeGrace is how long a write in flight goes on when its caller gives up.
+const writeGrace = 2 * time.Second
+
+// commit is do for what leaves something behind in the registry. A write that
+// was cut off may have been done, or be done later than the removal that
+// follows; so it is not cut off at once, and its outcome is known.
+func (c *Client) commit(ctx context.Context, what, need string, call func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return c.explain(ctx, what, need, err)
+	}
+	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		t := time.NewTimer(writeGrace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-wctx.Done():
+		}
+	})()
+	return c.explain(ctx, what, need, call(wctx))
+}
+
 // explain turns an error of the client library into one of ours. ctx is the
 // caller's: when the caller gave up, that is the error.
 func (c *Client) explain(ctx context.Context, what, need string, err error) error {

@@ -145,7 +145,7 @@ func (h *Hold) put(ctx context.Context) error {
 				Notes: "critical while the developer's local process does not accept connections"},
 		},
 	}
-	return h.c.do(ctx, "register "+h.reg.Name, fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {
+	return h.c.commit(ctx, "register "+h.reg.Name, fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {
 		return h.c.api.Agent().ServiceRegisterOpts(r, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx))
 	})
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/hashicorp/consul/api"
-	"golang.org/x/sync/errgroup"
 
 	"lane/pkg/lane"
 )
@@ -55,11 +55,14 @@ func (c *Client) LaneInstances(ctx context.Context, l lane.Name) (map[string][]l
 		return nil, err
 	}
 	answers := make([][]*api.ServiceEntry, len(services))
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(8)
+	errs := make([]error, len(services))
+	slots := make(chan struct{}, 8)
+	var reads sync.WaitGroup
 	for i, name := range services {
-		g.Go(func() error {
-			return c.do(gctx, "read "+name, needReads, func(ctx context.Context) (err error) {
+		slots <- struct{}{}
+		reads.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = c.do(ctx, "read "+name, needReads, func(ctx context.Context) (err error) {
 				o := query(ctx)
 				o.Filter = inService
 				answers[i], _, err = c.api.Health().Service(name, "", false, o)
@@ -67,8 +70,11 @@ func (c *Client) LaneInstances(ctx context.Context, l lane.Name) (map[string][]l
 			})
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
+	reads.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
 	}
 	out := map[string][]lane.Instance{}
 	for i, name := range services {

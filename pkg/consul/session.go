@@ -35,7 +35,8 @@ type Session struct {
 	wake   chan struct{} // own has changed
 }
 
-// OpenSession opens a session with the registry.
+// OpenSession opens a session with the registry. It is opened, and to be
+// destroyed, when there is no error, even if ctx has ended meanwhile.
 func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.TTL == 0 {
 		o.TTL = 10 * time.Minute
@@ -54,7 +55,7 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 
 func (s *Session) open(ctx context.Context) (string, error) {
 	var id string
-	err := s.c.do(ctx, "open a session", `session:write on every node (session_prefix "")`, func(ctx context.Context) (err error) {
+	err := s.c.commit(ctx, "open a session", `session:write on every node (session_prefix "")`, func(ctx context.Context) (err error) {
 		id, _, err = s.c.api.Session().CreateNoChecks(&api.SessionEntry{
 			Name: s.o.Name, TTL: s.o.TTL.String(), Behavior: api.SessionBehaviorDelete,
 			// 0 would mean Consul's 15 s, in which nobody can take a claim.
@@ -110,7 +111,7 @@ func (s *Session) Claim(ctx context.Context, cl lane.Claim) error {
 
 func (s *Session) acquire(ctx context.Context, cl lane.Claim) (bool, error) {
 	var got bool
-	err := s.c.do(ctx, "claim "+cl.Service, needClaims, func(ctx context.Context) (err error) {
+	err := s.c.commit(ctx, "claim "+cl.Service, needClaims, func(ctx context.Context) (err error) {
 		got, _, err = s.c.api.KV().Acquire(&api.KVPair{Key: claimKey(cl.Lane, cl.Service), Value: encodeClaim(cl),
 			Session: cl.Session}, write(ctx))
 		return err
@@ -218,7 +219,7 @@ func (c *Client) txn(ctx context.Context, what string, ops ...*api.KVTxnOp) (ok 
 	for i, op := range ops {
 		body[i] = &api.TxnOp{KV: op}
 	}
-	err = c.do(ctx, what, needClaims, func(ctx context.Context) error {
+	err = c.commit(ctx, what, needClaims, func(ctx context.Context) error {
 		var out json.RawMessage
 		_, err := c.api.Raw().Write("/v1/txn", body, &out, write(ctx)) // typed errors, unlike the client's own Txn
 		return err
