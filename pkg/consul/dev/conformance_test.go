@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -100,7 +101,13 @@ func (w *world) http(method, path, body string, headers ...string) reply {
 		}
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true, DisableCompression: true}
+	if len(body) > 64<<10 {
+		// A server that refuses a body by its length closes while we still write.
+		req.Header.Set("Expect", "100-continue")
+	}
+	transport := &http.Transport{
+		Proxy: nil, DisableKeepAlives: true, DisableCompression: true, ExpectContinueTimeout: 10 * time.Second,
+	}
 	resp, err := transport.RoundTrip(req)
 	must(w.t, err)
 	defer func() { _ = resp.Body.Close() }()

@@ -214,6 +214,9 @@ func maskValue(key string, v any) any {
 		if key == "ContentHash" {
 			return "HASH"
 		}
+		if len(v) > 200 {
+			return fmt.Sprintf("%s (%d bytes) %s", v[:50], len(v), v[len(v)-50:])
+		}
 	}
 	return v
 }
