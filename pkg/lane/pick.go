@@ -41,11 +41,12 @@ func PickByKey(d *Decision, key string) *Instance {
 	var top uint64
 	for i := range d.Chosen {
 		c := &d.Chosen[i]
-		if c.Weight <= 0 && len(d.Chosen) > 1 {
-			continue
-		}
 		sum := sha256.Sum256([]byte(c.Instance.ID + "|" + key))
-		if h := binary.BigEndian.Uint64(sum[:8]); best == nil || h > top {
+		h := binary.BigEndian.Uint64(sum[:8])
+		if c.Weight <= 0 {
+			h = 0
+		}
+		if best == nil || h > top {
 			best, top = c.Instance, h
 		}
 	}
