@@ -67,6 +67,9 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 
 // url is the URL as asked, without user and password.
 func (c *call) url(r *http.Request) string {
+	if r.URL.User == nil && r.URL.Host != "" && r.RequestURI != "" {
+		return r.RequestURI
+	}
 	scheme := r.URL.Scheme
 	if scheme == "" {
 		scheme = "http"

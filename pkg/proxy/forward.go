@@ -94,7 +94,7 @@ func (f *Forward) handle(w *writer, r *http.Request) {
 		badTarget(w, "the request target has no host")
 		return
 	}
-	if f.t.self.has(hostPort(r.URL.Scheme, r.URL.Host)) {
+	if f.t.self.has(r.URL.Scheme, r.URL.Host) {
 		f.page(w, r)
 		return
 	}

@@ -36,7 +36,7 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 		f.answer(c, w, r, &Problem{Code: CodeBadTarget, Message: "CONNECT wants host:port", status: http.StatusBadRequest}, nil)
 		return
 	}
-	if t.self.has(r.Host) {
+	if t.self.has("", r.Host) {
 		f.answer(c, w, r, &Problem{Code: lane.CodeLoopDetected, Message: r.Host + " is this proxy itself",
 			Hint: "a proxy variable points at the proxy that it is meant to go through"}, nil)
 		return

@@ -57,7 +57,7 @@ func (u upstream) forURL(target *url.URL) (*url.URL, error) {
 		return nil, nil
 	}
 	p, err := u.find(target)
-	if err != nil || p == nil || u.self.has(hostPort(p.Scheme, p.Host)) {
+	if err != nil || p == nil || u.self.has(p.Scheme, p.Host) {
 		return nil, err
 	}
 	return p, nil
@@ -72,18 +72,22 @@ func (u upstream) takes(target *url.URL) bool {
 }
 
 // hostPort adds the scheme's port where there is none.
-func hostPort(scheme, host string) string {
-	if h, port := splitHost(host); port == "" {
-		port = "80"
-		switch scheme {
-		case "https", "wss":
-			port = "443"
-		case "socks5", "socks5h":
-			port = "1080"
-		}
-		return net.JoinHostPort(h, port)
+func hostPort(scheme, hostport string) string {
+	host, port := splitHost(hostport)
+	if port != "" {
+		return hostport
 	}
-	return host
+	return net.JoinHostPort(host, defaultPort(scheme))
+}
+
+func defaultPort(scheme string) string {
+	switch scheme {
+	case "https", "wss":
+		return "443"
+	case "socks5", "socks5h":
+		return "1080"
+	}
+	return "80"
 }
 
 // ownAddrs are the addresses that we listen on.
@@ -104,14 +108,22 @@ func (o *ownAddrs) add(addr string) {
 	}
 }
 
-// has reports whether host:port is one of them under any of its names: a
-// loopback address has several, and a wildcard listener answers to all.
-func (o *ownAddrs) has(hostport string) bool {
+// has reports whether a host, with a port or the scheme's, is one of them under
+// any of its names: a loopback address has several, and a wildcard listener
+// answers to all.
+func (o *ownAddrs) has(scheme, hostport string) bool {
 	host, port := splitHost(hostport)
+	if port == "" {
+		port = defaultPort(scheme)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return false
+	}
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	for _, ap := range o.list {
-		if portString(ap.Port()) != port {
+		if uint64(ap.Port()) != n {
 			continue
 		}
 		own := ap.Addr().Unmap()
@@ -132,5 +144,3 @@ func (o *ownAddrs) has(hostport string) bool {
 	}
 	return false
 }
-
-func portString(p uint16) string { return strconv.Itoa(int(p)) }
