@@ -97,3 +97,6 @@ func DecodeClaim(key, value string) (lane.Claim, bool) {
 func EncodeClaim(c lane.Claim) (key, value string) {
 	return claimKey(c.Lane, c.Service), string(encodeClaim(c))
 }
+
+// Instances is the conversion of what the registry answers.
+var Instances = instances

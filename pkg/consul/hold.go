@@ -121,10 +121,11 @@ func (h *Hold) establish(ctx context.Context) error {
 	if err := h.put(ctx); err != nil {
 		return err
 	}
-	if err := h.beatOnce(ctx); err != nil {
+	told, err := h.beatOnce(ctx)
+	if err != nil {
 		return err
 	}
-	return h.readBack(ctx)
+	return h.readBack(ctx, told)
 }
 
 func (h *Hold) liveID() string { return h.reg.ID + ":live" }
@@ -150,19 +151,20 @@ func (h *Hold) put(ctx context.Context) error {
 	})
 }
 
-// beatOnce tells both checks their state.
-func (h *Hold) beatOnce(ctx context.Context) error {
-	app := h.app.Load()
+// beatOnce tells both checks their state, and returns what it told of the
+// application, which may change at any time.
+func (h *Hold) beatOnce(ctx context.Context) (told appState, err error) {
+	told = *h.app.Load()
 	if err := h.tell(ctx, h.liveID(), aliveNote, true); err != nil {
-		return err
+		return told, err
 	}
-	if err := h.tell(ctx, h.appID(), app.note, app.ok); err != nil {
-		return err
+	if err := h.tell(ctx, h.appID(), told.note, told.ok); err != nil {
+		return told, err
 	}
 	h.mu.Lock()
 	h.lastBeat = time.Now()
 	h.mu.Unlock()
-	return nil
+	return told, nil
 }
 
 func status(ok bool) string {
@@ -179,8 +181,7 @@ func (h *Hold) tell(ctx context.Context, check, note string, ok bool) error {
 }
 
 // readBack waits until the catalog shows the own ID with both checks as told.
-func (h *Hold) readBack(ctx context.Context) error {
-	app := h.app.Load()
+func (h *Hold) readBack(ctx context.Context, told appState) error {
 	seen := "nothing"
 	var filtered bool
 	err := h.c.await(ctx, h.reg.Name, h.reg.ID, func(entries []*api.ServiceEntry, meta *api.QueryMeta) bool {
@@ -189,17 +190,17 @@ func (h *Hold) readBack(ctx context.Context) error {
 			seen = "nothing"
 			return false
 		}
-		live, told := "missing", "missing"
+		live, app := "missing", "missing"
 		for _, c := range entries[0].Checks {
 			switch c.CheckID {
 			case h.liveID():
 				live = c.Status
 			case h.appID():
-				told = c.Status
+				app = c.Status
 			}
 		}
-		seen = fmt.Sprintf("liveness %s, application %s", live, told)
-		return live == api.HealthPassing && told == status(app.ok)
+		seen = fmt.Sprintf("liveness %s, application %s", live, app)
+		return live == api.HealthPassing && app == status(told.ok)
 	})
 	switch {
 	case err == nil:
@@ -267,12 +268,12 @@ func (h *Hold) Run(ctx context.Context) error {
 			h.release()
 			continue
 		}
-		err := h.beatOnce(ctx)
+		told, err := h.beatOnce(ctx)
 		if statusOf(err) == 404 {
 			err = h.again(ctx)
 		} else if err == nil && (!h.confirmed() || time.Now().After(nextLook)) {
 			nextLook = time.Now().Add(h.o.ReadBack)
-			err = h.look(ctx)
+			err = h.look(ctx, told)
 		}
 		if ctx.Err() == nil {
 			_ = h.note(err)
@@ -289,10 +290,10 @@ func (h *Hold) again(ctx context.Context) error {
 }
 
 // look reads the own ID back, briefly: the beats must go on.
-func (h *Hold) look(ctx context.Context) error {
+func (h *Hold) look(ctx context.Context, told appState) error {
 	ctx, cancel := context.WithTimeout(ctx, min(h.o.Beat, callTimeout))
 	defer cancel()
-	return h.readBack(ctx)
+	return h.readBack(ctx, told)
 }
 
 func (h *Hold) confirmed() bool {
@@ -325,7 +326,8 @@ func (h *Hold) Drain(ctx context.Context) error {
 	if err := h.put(ctx); err != nil {
 		return err
 	}
-	return h.beatOnce(ctx)
+	_, err := h.beatOnce(ctx)
+	return err
 }
 
 // Deregister removes the registration and returns when the catalog no longer
