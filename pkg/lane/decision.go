@@ -67,7 +67,9 @@ type Request struct {
 	Now time.Time
 
 	// Excluded are IDs of instances that have just refused a connection. They
-	// count as unhealthy: a set that they empty is an error, never another set.
+	// count as unhealthy, also where that empties the set. A policy that falls
+	// back from an unhealthy lane does so here too: a request that has been
+	// dialled once must not follow it there.
 	Excluded []string
 
 	// Cross and Total are the caller's sliding window for the cross-zone cap.
@@ -90,8 +92,10 @@ type Decision struct {
 	Service string
 	// Lane is the lane that the request belongs to, empty for the baseline.
 	Lane Name
-	// PassOn is the tag that goes on with the request: Lane, except that a kill
-	// switch leaves the original on it.
+	// PassOn is the tag that goes on with the request: what the carriers held,
+	// or the trace's lane where that overruled them, or none where an invalid
+	// tag was dropped. A kill switch changes nothing of it. Where it is invalid,
+	// and with ForceBaseline, the carriers stay as they are.
 	PassOn   Tag
 	Chosen   []Candidate // sorted by ID
 	Metrics  []Metric
