@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
-	"time"
 
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
@@ -17,7 +17,6 @@ import (
 type call struct {
 	t       *Transport
 	ex      traffic.Exchange
-	began   time.Time // monotonic
 	target  target
 	asked   string // the host as asked, with its port
 	upgrade string // protocol to switch to, or ""
@@ -38,7 +37,7 @@ type call struct {
 // a Connection header cannot take a lane's header away.
 func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	now := t.now()
-	c := &call{t: t, began: now, target: targetOf(r), asked: r.Host}
+	c := &call{t: t, target: targetOf(r), asked: r.Host}
 	if c.asked == "" {
 		c.asked = r.URL.Host
 	}
@@ -46,14 +45,17 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 		Start: now, Front: front, From: r.RemoteAddr, Method: r.Method, Proto: r.Proto,
 		URL: c.url(r), TraceID: traceID(r.Header),
 	}
-	if c.upgrade = upgradeOf(r.Header); c.upgrade != "" {
+	if r.ProtoAtLeast(1, 1) {
+		c.upgrade = upgradeOf(r.Header)
+	}
+	if c.upgrade != "" {
 		c.ex.Proto = "upgrade"
-		if c.upgrade == "websocket" || c.upgrade == "WebSocket" {
+		if strings.EqualFold(c.upgrade, "websocket") {
 			c.ex.Proto = "ws"
 		}
 	}
 	if t.keep {
-		c.ex.ReqHeader = traffic.MaskHeader(r.Header)
+		c.ex.ReqHeader = keepHead(r.Header)
 	}
 	c.got = t.carriers.Read(r.Header)
 	c.ex.Tag = c.got.Raw
@@ -123,10 +125,10 @@ func (c *call) refuse(req *http.Request, p *Problem, dec *lane.Decision) (*http.
 
 // answered notes the response's head and puts the counting body in.
 func (c *call) answered(resp *http.Response) *http.Response {
-	c.ex.First = c.t.now().Sub(c.began)
+	c.ex.First = c.t.now().Sub(c.ex.Start)
 	c.ex.Status = resp.StatusCode
 	if c.t.keep {
-		c.ex.ResHeader = traffic.MaskHeader(resp.Header)
+		c.ex.ResHeader = keepHead(resp.Header)
 	}
 	c.res.c, c.res.in = c, resp.Body
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok && resp.StatusCode == http.StatusSwitchingProtocols {
@@ -149,9 +151,10 @@ func (c *call) finish() {
 		return
 	}
 	c.done = true
-	c.ex.Took = c.t.now().Sub(c.began)
+	c.ex.Took = c.t.now().Sub(c.ex.Start)
 	c.ex.ReqSize = c.body.n.Load()
 	c.ex.ResSize = c.res.n.Load()
+	bound(&c.ex)
 	c.t.counts.Add(traffic.CountRequests, "", "")
 	c.t.log.Put(c.ex)
 }

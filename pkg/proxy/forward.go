@@ -99,7 +99,7 @@ func (f *Forward) handle(w *writer, r *http.Request) {
 		return
 	}
 	c := f.t.newCall(traffic.FrontForward, r)
-	defer c.checkBroken()
+	defer c.checkBroken(w)
 	if c.upgrade != "" {
 		if resp, err := c.forward(r); err == nil {
 			c.relay(w, resp)

@@ -56,7 +56,7 @@ func NewGuard(t *Transport, cfg GuardConfig) (*Guard, error) {
 	if cfg.Lane == "" || cfg.Service == "" || len(cfg.Local) == 0 {
 		return nil, errors.New("proxy: a guard needs a lane, a service and a local address")
 	}
-	g := &Guard{t: t, cfg: cfg, dial: dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.Local)}}
+	g := &Guard{t: t, cfg: cfg, dial: dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.Local), self: &t.self}}
 	g.local = newHTTP(g.dial.dial)
 	g.srv = newServer(g.handle, cfg.Drain, t.logger)
 	return g, nil
@@ -78,7 +78,7 @@ func (g *Guard) InFlight() int { return g.srv.inFlight() }
 func (g *Guard) handle(w *writer, r *http.Request) {
 	c := g.t.newCall(traffic.FrontGuard, r)
 	c.ex.Service = g.cfg.Service
-	defer c.checkBroken()
+	defer c.checkBroken(w)
 	if r.Method != http.MethodConnect && slices.Contains(g.cfg.Probes, r.URL.Path) {
 		g.probe(c, w)
 		return
@@ -90,6 +90,9 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		resp, err = c.refuse(r, &Problem{Code: CodeBadTarget, Lane: g.cfg.Lane, status: http.StatusMethodNotAllowed,
 			Message: "a guard makes no tunnels", Hint: "send the request itself"}, nil)
+	case c.target == "":
+		resp, err = c.refuse(r, &Problem{Code: CodeBadTarget, Lane: g.cfg.Lane, status: http.StatusBadRequest,
+			Message: "the request target is no path", Hint: "begin it with /"}, nil)
 	case tag.Kind == lane.TagLane && tag.Lane == g.cfg.Lane:
 		resp, err = g.pass(c, r)
 	case c.guarded:
@@ -159,7 +162,7 @@ func (g *Guard) bounce(c *call, r *http.Request) (*http.Response, error) {
 	t.router.DecideInto(dec, cat, &ask)
 	c.decided(dec)
 	if dec.Kind == lane.KindError {
-		return c.refuse(r, t.problem(r.Context(), dec), dec)
+		return c.refuse(r, t.problem(r.Context(), cat, &ask, dec), dec)
 	}
 	r.Header[lane.HeaderGuard] = []string{guardBounced}
 	lane.WriteHops(r.Header, c.passed+1)
@@ -203,7 +206,7 @@ func (g *Guard) probe(c *call, w *writer) {
 	} else {
 		conn.Close()
 	}
-	c.ex.First, c.ex.Status = c.t.now().Sub(c.began), status
+	c.ex.First, c.ex.Status = c.t.now().Sub(c.ex.Start), status
 	http.Error(w, body[:len(body)-1], status)
 	c.res.n.Store(int64(len(body)))
 	c.finish()

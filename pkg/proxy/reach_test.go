@@ -69,7 +69,8 @@ func TestDialFailureStaysInTheSet(t *testing.T) {
 		t.Errorf("%+v", ex)
 	}
 	// For a while they count as unhealthy, then they are tried again.
-	if a := s.get("http://dead/"); a.status != 503 || a.header.Get(lane.HeaderError) != string(lane.CodeLaneUnhealthy) {
+	if a := s.get("http://dead/"); a.status != 503 || a.header.Get(lane.HeaderError) != string(lane.CodeLaneUnhealthy) ||
+		!strings.Contains(a.body, "has just refused") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	mu.Lock()
@@ -241,5 +242,34 @@ func TestNoMixing(t *testing.T) {
 		if !strings.Contains(ex.URL, "/"+strings.TrimPrefix(ex.Tag, "dev-")+"/") || string(ex.Lane) != ex.Tag {
 			t.Fatalf("%+v", ex)
 		}
+	}
+}
+
+// Whatever name leads there: the proxy does not call itself.
+func TestOwnListenerIsNeverDialled(t *testing.T) {
+	s := newShop(t, nil)
+	s.reg.set(service("svc", instance("me", s.addr, "dev-alice")))
+	a := s.get("http://svc/")
+	if a.status != 508 || a.header.Get(lane.HeaderError) != string(lane.CodeLoopDetected) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if n := s.log.Last(); n != 1 {
+		t.Errorf("%d exchanges", n)
+	}
+	s.reg.set(service("svc", instance("me", s.addr, "dev-alice"), instance("other", s.alice.addr(), "dev-alice")))
+	for range 4 {
+		if a := s.get("http://svc/"); a.header.Get("X-Who") != "alice" {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+}
+
+func TestRecordIsBounded(t *testing.T) {
+	s := newShop(t, func(c *Config) { c.KeepHeaders = true })
+	long := strings.Repeat("x", 100_000)
+	s.get("http://order-service/"+long, "x-lane-tag", long, "X-Long", long)
+	ex := s.exchange(1)
+	if len(ex.URL) > 3000 || len(ex.Tag) > 300 || len(ex.Err) > 2000 || len(fmt.Sprint(ex.Warnings)) > 10000 || len(fmt.Sprint(ex.ReqHeader)) > 10000 {
+		t.Errorf("url %d tag %d err %d head %d", len(ex.URL), len(ex.Tag), len(ex.Err), len(fmt.Sprint(ex.ReqHeader)))
 	}
 }

@@ -48,11 +48,17 @@ func (c *call) relay(w *writer, resp *http.Response) {
 }
 
 // checkBroken ends the caller's connection when the server broke off: a chunked
-// body would otherwise look complete.
-func (c *call) checkBroken() {
-	if c.broken != nil {
-		panic(http.ErrAbortHandler)
+// body would otherwise look complete. An upload that is still being read is
+// ended first, because net/http must not be read from when a handler is gone.
+func (c *call) checkBroken(w *writer) {
+	if c.broken == nil {
+		return
 	}
+	if c.body.in != nil {
+		_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Unix(1, 0))
+		c.body.in.Close()
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // switched joins two connections after 101.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"lane/pkg/lane"
@@ -18,6 +20,7 @@ var (
 	errBodyGone   = errors.New("the request's body has already been sent")
 	errWrong101   = errors.New("the server switched protocols without being asked")
 	errNoInstance = errors.New("no instance is left")
+	errSelf       = errors.New("it is this proxy itself")
 )
 
 // DialError is a connection that could not be made: no byte of the request has
@@ -35,10 +38,17 @@ type dialer struct {
 	timeout time.Duration
 	// order, if set, is dialled in turn instead of the address that is asked for.
 	order []string
+	// self are never dialled, whatever name led there.
+	self *ownAddrs
 }
 
 func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	nd := net.Dialer{Timeout: d.timeout}
+	nd := net.Dialer{Timeout: d.timeout, Control: func(_, resolved string, _ syscall.RawConn) error {
+		if d.self.has("", resolved) {
+			return errSelf
+		}
+		return nil
+	}}
 	if len(d.order) == 0 {
 		conn, err := nd.DialContext(ctx, network, addr)
 		if err != nil {
@@ -238,13 +248,21 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 	}
 	p := &Problem{Code: lane.CodeUpstreamConnect, Service: c.ex.Service, Lane: lan, Reason: c.ex.Reason}
 	var refused *DialError
-	if errors.As(err, &refused) {
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, errSelf):
+		p.Code, p.Message = lane.CodeLoopDetected, where+" is this proxy itself"
+		p.Hint = "a proxy variable or a registered address points at the proxy"
+	case errors.As(err, &untrusted):
+		p.Message = "TLS with " + where + " failed: " + untrusted.Err.Error()
+		p.Hint = "nothing was sent"
+	case errors.As(err, &refused):
 		p.Message = "cannot connect to " + where + ": " + cause(refused.Err)
 		p.Hint = "nothing was sent; check that it listens there and can be reached from here"
 		if id != "" {
 			p.Hint = "instance " + id + " is registered there but takes no connection; it is skipped for a few seconds"
 		}
-	} else {
+	default:
 		p.Message = where + " ended the connection without an answer: " + cause(err)
 		p.Hint = "the request was sent and is not repeated; it may have had its effect"
 	}

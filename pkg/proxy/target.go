@@ -7,7 +7,7 @@ import (
 )
 
 // target is a request target in origin form, byte for byte as it was asked:
-// the path with its query, "*" or "".
+// the path with its query, "*", or "" for what is no target of a server.
 type target string
 
 // targetOf cuts the origin form out of a request line. A URL that was parsed
@@ -35,7 +35,7 @@ func targetOf(r *http.Request) target {
 		}
 		return target(rest)
 	}
-	return target(r.URL.RequestURI())
+	return "" // scheme:opaque, which no server has a resource for
 }
 
 // url makes the URL that net/http sends with exactly these bytes. through is

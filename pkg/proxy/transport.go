@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,7 +78,8 @@ type Transport struct {
 	now      func() time.Time
 	logger   *slog.Logger
 
-	dial     dialer
+	near     dialer          // to instances
+	far      dialer          // to everything else
 	services *http.Transport // to instances: never through a proxy
 	external *http.Transport // to everything else
 	upstream upstream
@@ -129,9 +131,10 @@ func NewTransport(cfg Config) (*Transport, error) {
 	if t.upstream, err = newUpstream(cfg.Upstream, &t.self); err != nil {
 		return nil, err
 	}
-	t.dial = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second)}
-	t.services = newHTTP(dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second)}.dial)
-	t.external = newHTTP(t.dial.dial)
+	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self}
+	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
+	t.services = newHTTP(t.near.dial)
+	t.external = newHTTP(t.far.dial)
 	t.external.ForceAttemptHTTP2 = true
 	t.external.Proxy = t.upstream.forRequest
 	return t, nil
@@ -201,7 +204,7 @@ func (c *call) forward(req *http.Request) (*http.Response, error) {
 		return c.sendOut(req, tag, dec)
 	}
 	if dec.Kind == lane.KindError {
-		return c.refuse(req, t.problem(req.Context(), dec), dec)
+		return c.refuse(req, t.problem(req.Context(), cat, &ask, dec), dec)
 	}
 	if w := t.color(req.Header, c.got, dec.PassOn); len(w) > 0 {
 		c.ex.Warnings = append(c.ex.Warnings, w...)
@@ -296,9 +299,10 @@ func (t *Transport) unknown(ctx context.Context, service string) *Problem {
 	return p
 }
 
-// suggest adds the nearest names to a problem about an unknown service.
+// suggest adds the nearest names to a problem about an unknown service. It is
+// not worth a long wait.
 func (t *Transport) suggest(ctx context.Context, p *Problem) {
-	wait, cancel := context.WithTimeout(ctx, t.first)
+	wait, cancel := context.WithTimeout(ctx, min(t.first, 500*time.Millisecond))
 	defer cancel()
 	all, err := t.registry.Services(wait)
 	if err != nil {
@@ -311,11 +315,22 @@ func (t *Transport) suggest(ctx context.Context, p *Problem) {
 }
 
 // problem turns a decision that is an error into an answer.
-func (t *Transport) problem(ctx context.Context, d *lane.Decision) *Problem {
+func (t *Transport) problem(ctx context.Context, cat *lane.Catalog, ask *lane.Request, d *lane.Decision) *Problem {
 	p := &Problem{Code: d.Code, Service: d.Service, Lane: d.Lane, Reason: d.Reason,
 		Message: d.Message(), Hint: d.Hint()}
-	if d.Code == lane.CodeNoInstances {
+	switch d.Code {
+	case lane.CodeNoInstances:
 		t.suggest(ctx, p)
+	case lane.CodeLaneUnhealthy, lane.CodeBaselineUnhealthy:
+		// The registry may call it healthy: say who does not.
+		if s := cat.Service(d.Service); s != nil {
+			for i := range s.Instances {
+				if in := &s.Instances[i]; slices.Contains(ask.Excluded, in.ID) {
+					p.Message += "; " + in.ID + " at " + in.Addr + " has just refused a connection and is skipped for a few seconds"
+					break
+				}
+			}
+		}
 	}
 	return p
 }

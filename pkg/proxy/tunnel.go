@@ -54,7 +54,7 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 	dec := t.router.Decide(cat, ask)
 	c.decided(&dec)
 	if dec.Kind == lane.KindError {
-		f.answer(c, w, r, t.problem(r.Context(), &dec), &dec)
+		f.answer(c, w, r, t.problem(r.Context(), cat, &ask, &dec), &dec)
 		return
 	}
 	var server net.Conn
@@ -66,7 +66,7 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 	} else {
 		kind := dec.Kind
 		in, err = c.reach(r.Context(), cat, &ask, &dec, func(in *lane.Instance) (err error) {
-			server, err = t.dial.dial(r.Context(), "tcp", in.Addr)
+			server, err = t.near.dial(r.Context(), "tcp", in.Addr)
 			return err
 		})
 		dec.Kind = kind
@@ -99,7 +99,7 @@ func (c *call) tunnel(w *writer, server net.Conn, decision string) {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	c.ex.First, c.ex.Status = c.t.now().Sub(c.began), http.StatusOK
+	c.ex.First, c.ex.Status = c.t.now().Sub(c.ex.Start), http.StatusOK
 	if _, err := fmt.Fprintf(conn, "HTTP/1.1 200 Connection established\r\n%s: %s\r\n\r\n",
 		lane.HeaderDecision, decision); err != nil {
 		c.failed(err)
@@ -145,16 +145,16 @@ func (f *Forward) dialOut(ctx context.Context, hostport string) (net.Conn, error
 		return nil, &DialError{Addr: hostport, Err: err}
 	}
 	if via == nil {
-		return f.t.dial.dial(ctx, "tcp", hostport)
+		return f.t.far.dial(ctx, "tcp", hostport)
 	}
 	if via.Scheme != "http" && via.Scheme != "https" {
 		return nil, &DialError{Addr: hostport, Err: errors.New("the inherited proxy's scheme " + via.Scheme + " cannot carry CONNECT")}
 	}
-	conn, err := f.t.dial.dial(ctx, "tcp", hostPort(via.Scheme, via.Host))
+	conn, err := f.t.far.dial(ctx, "tcp", hostPort(via.Scheme, via.Host))
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetDeadline(time.Now().Add(f.t.dial.timeout))
+	_ = conn.SetDeadline(time.Now().Add(f.t.far.timeout))
 	// The caller may leave while the other proxy thinks.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()

@@ -1,0 +1,56 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+
+	"lane/pkg/traffic"
+)
+
+// Limits of what is recorded of one exchange, in bytes: the log's memory must
+// not depend on what a caller sends.
+const (
+	maxURL   = 2048
+	maxWord  = 256
+	maxText  = 1024
+	maxHead  = 8192 // a head's names and values together
+	maxNotes = 16
+)
+
+// bound cuts what a caller or a server can make long.
+func bound(e *traffic.Exchange) {
+	e.URL = clip(e.URL, maxURL)
+	e.Method, e.Tag, e.Addr = clip(e.Method, maxWord), clip(e.Tag, maxWord), clip(e.Addr, maxWord)
+	e.Service, e.Note, e.Err = clip(e.Service, maxWord), clip(e.Note, maxWord), clip(e.Err, maxText)
+	if len(e.Warnings) > maxNotes {
+		e.Warnings = e.Warnings[:maxNotes]
+	}
+	for i, w := range e.Warnings {
+		e.Warnings[i] = clip(w, maxWord)
+	}
+}
+
+// clip cuts a string and lets go of the rest of it.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.Clone(s[:n]) + "…"
+}
+
+// keepHead is a copy of a head for the record: secrets masked, and no longer
+// than it may be. What does not fit is left out.
+func keepHead(h http.Header) http.Header {
+	size := 0
+	out := make(http.Header, len(h))
+	for k, values := range h {
+		for _, v := range values {
+			v = clip(traffic.MaskHeaderValue(k, v), maxText)
+			if size += len(k) + len(v); size > maxHead {
+				return out
+			}
+			out[k] = append(out[k], v)
+		}
+	}
+	return out
+}
