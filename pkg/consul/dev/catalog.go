@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// catalogBody is a catalog registration as clients write it: the service and
-// the checks as api clients render them, with fields that are for later servers.
+// catalogBody is a catalog registration as clients write it, with the fields
+// that mean nothing here.
 type catalogBody struct {
 	catalogRegistration
-	Partition string
-	PeerName  string
-	Locality  any
+	PeerName, Token          string
+	CreateIndex, ModifyIndex uint64
 }
 
 var nodeID = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
@@ -25,7 +24,7 @@ func (r *Registry) catalogRegister(_ http.ResponseWriter, req *http.Request) (an
 		return nil, err
 	}
 	var body catalogBody
-	if err := decodeLoose(req, &body); err != nil {
+	if err := decode(req, &body); err != nil {
 		return nil, err
 	}
 	reg := &body.catalogRegistration
@@ -99,8 +98,8 @@ func (r *Registry) catalogDeregister(_ http.ResponseWriter, req *http.Request) (
 	if err := enterprise(req); err != nil {
 		return nil, err
 	}
-	var body struct{ Node, Datacenter, ServiceID, CheckID string }
-	if err := decodeLoose(req, &body); err != nil {
+	var body struct{ Node, Datacenter, ServiceID, CheckID, PeerName, Token string }
+	if err := decode(req, &body); err != nil {
 		return nil, err
 	}
 	if body.Datacenter != "" && body.Datacenter != r.opts.Datacenter {

@@ -74,6 +74,9 @@ func (r *Registry) expire(now time.Time) {
 	for id, at := range r.ends {
 		if due(at, now) {
 			delete(r.ends, id)
+			if r.store.sessions[id] == nil {
+				continue // it ended otherwise
+			}
 			_ = r.writeLocked(func(s *store, idx uint64) error {
 				s.deleteSession(idx, now, id)
 				return nil

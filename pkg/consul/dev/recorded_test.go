@@ -102,9 +102,7 @@ func talk(t *testing.T, addr string, conversation []request) []string {
 			must(t, json.Unmarshal([]byte(answer.body), &created))
 			ids[keep] = created.ID
 		}
-		if strings.HasPrefix(r.path, "/v1/agent/health/") {
-			answer.body = sortChecks(answer.body)
-		}
+		answer.body = unordered(r.path, answer.body)
 		out = append(out, render(shown, answer))
 	}
 	return out
@@ -146,10 +144,12 @@ func render(q request, a reply) string {
 	return strings.TrimSpace(b.String() + masked(a.body))
 }
 
-// sortChecks: the agent's own health shows its checks in the order of a map.
-func sortChecks(body string) string {
+// unordered are the answers that the real one gives in the order of a map: the
+// agent's own health, and the merged tags of services.
+func unordered(path, body string) string {
 	var v any
-	if json.Unmarshal([]byte(body), &v) != nil {
+	if !strings.HasPrefix(path, "/v1/agent/health/") && !strings.HasPrefix(path, "/v1/catalog/services") ||
+		json.Unmarshal([]byte(body), &v) != nil {
 		return body
 	}
 	var walk func(v any)
@@ -161,7 +161,9 @@ func sortChecks(body string) string {
 				walk(e)
 			}
 		case map[string]any:
-			walk(v["Checks"])
+			for _, e := range v {
+				walk(e)
+			}
 		}
 	}
 	walk(v)

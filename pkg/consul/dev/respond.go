@@ -121,11 +121,3 @@ func (m meta) write(w http.ResponseWriter) {
 		h.Set("X-Consul-Effective-Consistency", m.consistency)
 	}
 }
-
-// decodeLoose reads a JSON body and lets fields be that nobody knows.
-func decodeLoose(req *http.Request, into any) error {
-	if err := json.NewDecoder(http.MaxBytesReader(nil, req.Body, maxBody)).Decode(into); err != nil {
-		return failf(http.StatusBadRequest, "Request decode failed: %v", err)
-	}
-	return nil
-}

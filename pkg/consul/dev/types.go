@@ -174,6 +174,13 @@ func (d *checkDefinition) equal(o *checkDefinition) bool {
 	return string(a) == string(b)
 }
 
+// UnmarshalJSON lets fields be that nobody knows, here and nowhere else in a
+// registration, as Consul does.
+func (d *checkDefinition) UnmarshalJSON(data []byte) error {
+	type loose checkDefinition
+	return json.Unmarshal(data, (*loose)(d))
+}
+
 // checkServiceNode is one row of /v1/health/service/:name.
 type checkServiceNode struct {
 	Node    *node
@@ -250,10 +257,6 @@ func (d *duration) UnmarshalJSON(data []byte) error {
 	}
 	switch v := v.(type) {
 	case string:
-		if v == "" {
-			*d = 0
-			return nil
-		}
 		parsed, err := time.ParseDuration(v)
 		if err != nil {
 			return err
