@@ -46,6 +46,7 @@ every such fallback is shown, with its reason.`,
 			root.AddCommand(c)
 		}
 	}
+	root.AddCommand(newGuardianCmd(f))
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	return root

@@ -14,17 +14,19 @@ import (
 
 // storyCommands are the commands of a story beyond testscript's own.
 var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"serve":      cmdServe,
-	"closeport":  cmdClosePort,
-	"calls":      cmdCalls,
-	"noheader":   cmdNoHeader,
-	"register":   cmdRegister,
-	"remember":   cmdRemember,
-	"unchanged":  cmdUnchanged,
-	"eventually": cmdEventually,
-	"setfrom":    cmdSetFrom,
-	"holdclaim":  cmdHoldClaim,
-	"interrupts": cmdInterrupts,
+	"serve":       cmdServe,
+	"closeport":   cmdClosePort,
+	"calls":       cmdCalls,
+	"noheader":    cmdNoHeader,
+	"register":    cmdRegister,
+	"remember":    cmdRemember,
+	"unchanged":   cmdUnchanged,
+	"eventually":  cmdEventually,
+	"setfrom":     cmdSetFrom,
+	"holdclaim":   cmdHoldClaim,
+	"interrupts":  cmdInterrupts,
+	"killsession": cmdKillSession,
+	"within":      cmdWithin,
 }
 
 func positive(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {

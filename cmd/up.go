@@ -173,6 +173,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 			return none, usagef("", "advertise: %v", err)
 		}
 	}
+	opts.Guardian = f.guardian
 	opts.ChildEnv = func(st control.Status) []string { return childenv.Build(f.environ, childSession(st)) }
 	opts.Upstream.HTTP, opts.Upstream.HTTPS, opts.Upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
 	f.show(&opts, o)

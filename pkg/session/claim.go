@@ -42,6 +42,12 @@ func (s *session) claim(ctx, life context.Context, parts *errgroup.Group) error 
 		return err
 	}
 	for _, v := range s.services {
+		v.record = s.record(v)
+	}
+	if err := s.tell(); err != nil {
+		return err
+	}
+	for _, v := range s.services {
 		if err := s.at(ctx, "claim"); err != nil {
 			return err
 		}
@@ -69,12 +75,16 @@ func (s *session) claim(ctx, life context.Context, parts *errgroup.Group) error 
 	return nil
 }
 
+// record is what a claim says of its holder.
+func (s *session) record(v *service) lane.Claim {
+	return lane.Claim{Lane: s.o.Lane, Service: v.o.Name, Owner: s.o.Owner, Host: s.o.Host, Install: s.o.Install,
+		Session: s.claims.session.ID(), Mode: s.o.Mode, Registered: v.reg.Name, ID: v.reg.ID,
+		Since: s.o.Now().Format(time.RFC3339)}
+}
+
 // take claims one service: at once when nobody holds it, or when this owner's
 // own session on this machine has crashed; by force when the user said so.
 func (s *session) take(ctx context.Context, v *service) error {
-	v.record = lane.Claim{Lane: s.o.Lane, Service: v.o.Name, Owner: s.o.Owner, Host: s.o.Host, Install: s.o.Install,
-		Session: s.claims.session.ID(), Mode: s.o.Mode, Registered: v.reg.Name, ID: v.reg.ID,
-		Since: s.o.Now().Format(time.RFC3339)}
 	err := s.claims.session.Claim(ctx, v.record)
 	var held *consul.ClaimHeldError
 	if !errors.As(err, &held) {

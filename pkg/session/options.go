@@ -10,6 +10,7 @@ import (
 
 	"lane/pkg/consul"
 	"lane/pkg/control"
+	"lane/pkg/guardian"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/traffic"
@@ -70,6 +71,10 @@ type Options struct {
 	ChildEnv func(control.Status) []string
 	In       io.Reader
 	Out, Err io.Writer
+
+	// Guardian starts the process that cleans up if this one is killed; nil:
+	// none.
+	Guardian func() (*guardian.Guardian, error)
 
 	RuntimeDir string
 	LogPath    string // of a detached session, shown in its status

@@ -10,6 +10,7 @@ import (
 	"lane/pkg/child"
 	"lane/pkg/consul"
 	"lane/pkg/control"
+	"lane/pkg/guardian"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/traffic"
@@ -49,6 +50,7 @@ type session struct {
 	proxyURL string
 	services []*service
 	claims   *claims
+	guardian *guardian.Guardian
 	child    *child.Child
 }
 
@@ -131,6 +133,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		})
 	}
 
+	defer func() { err = errors.Join(err, s.dismiss(err)) }()
 	if err := s.start(ctx, life, parts); err != nil {
 		left := s.tearDown(ctx)
 		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {

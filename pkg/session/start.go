@@ -63,6 +63,9 @@ func (s *session) start(ctx, life context.Context, parts *errgroup.Group) error 
 			return err
 		}
 	}
+	if err := s.post(ctx); err != nil {
+		return err
+	}
 	if err := s.claim(ctx, life, parts); err != nil {
 		return err
 	}
@@ -224,5 +227,5 @@ func (s *session) runCommand(ctx context.Context) error {
 	s.mu.Lock()
 	s.child = c
 	s.mu.Unlock()
-	return nil
+	return s.tell()
 }

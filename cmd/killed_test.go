@@ -1,0 +1,66 @@
+package cmd
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// killsession kills the only session, as a crash does, with its process group
+// if it has one of its own.
+func cmdKillSession(ts *testscript.TestScript, neg bool, args []string) {
+	positive(ts, neg, args, 0, "killsession")
+	var st struct {
+		PID int `json:"pid"`
+	}
+	ts.Check(json.Unmarshal([]byte(runIn(ts, []string{"lane", "status", "--json"})), &st))
+	pgrp, err := syscall.Getpgid(st.PID)
+	ts.Check(err)
+	if pgrp == st.PID {
+		ts.Check(syscall.Kill(-pgrp, syscall.SIGKILL))
+		return
+	}
+	ts.Check(syscall.Kill(st.PID, syscall.SIGKILL))
+}
+
+// within LIMIT unchanged NAME waits until the registry holds what it held then;
+// within LIMIT gone FILE until the process whose id a file holds is gone.
+func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
+	positive(ts, neg, args, 3, "within LIMIT unchanged NAME | gone FILE")
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	w := worldOf(ts)
+	holds := func() (bool, string) {
+		switch args[1] {
+		case "unchanged":
+			p, err := w.picture()
+			ts.Check(err)
+			return p == w.saved[args[2]], p
+		case "gone":
+			pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[2])))
+			ts.Check(err)
+			stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+			return err != nil || strings.Contains(string(stat), ") Z "), string(stat)
+		}
+		ts.Fatalf("within what? %s", args[1])
+		return false, ""
+	}
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, seen := holds()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("not within %s; last:\n%s", limit, seen)
+		}
+		<-tick.C
+	}
+}

@@ -1,0 +1,118 @@
+package guardian
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"time"
+
+	"lane/pkg/lane"
+)
+
+// Ward is what has to be cleaned up if the session dies.
+type Ward struct {
+	// Clean says that the session has cleaned up by itself: there is nothing to
+	// do.
+	Clean bool `json:"clean,omitempty"`
+
+	Address    string `json:"address"` // of the registry
+	Datacenter string `json:"datacenter,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	CAFile     string `json:"ca_file,omitempty"`
+	Token      string `json:"token,omitempty"`
+	TokenFile  string `json:"token_file,omitempty"`
+
+	Session string       `json:"session,omitempty"` // the registry's session behind the claims
+	Claims  []lane.Claim `json:"claims,omitempty"`  // with the IDs of the instances
+	Group   int          `json:"group,omitempty"`   // process group of the session's command
+}
+
+// Guardian is the session's end of the pipe.
+type Guardian struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+}
+
+// Start starts cmd, which has to call Watch, as a guardian: in a session of its
+// own, so that what ends ours (a closed terminal, a signal to the group) does
+// not end it too.
+func Start(cmd *exec.Cmd) (*Guardian, error) {
+	own(cmd)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the guardian: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the guardian: %w", err)
+	}
+	return &Guardian{cmd: cmd, in: in}, nil
+}
+
+// Tell replaces what the guardian knows.
+func (g *Guardian) Tell(w Ward) error {
+	line, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	if _, err := g.in.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("tell the guardian: %w", err)
+	}
+	return nil
+}
+
+// Dismiss tells the guardian that there is nothing left to do and waits for its
+// end.
+func (g *Guardian) Dismiss() error {
+	told := g.Tell(Ward{Clean: true})
+	closed := g.in.Close()
+	if err := g.cmd.Wait(); err != nil {
+		return errors.Join(told, closed, fmt.Errorf("guardian: %w", err))
+	}
+	return errors.Join(told, closed)
+}
+
+// Leave closes the pipe as a death would and does not wait: the guardian goes on
+// trying to remove what the session could not.
+func (g *Guardian) Leave() error {
+	return errors.Join(g.in.Close(), g.cmd.Process.Release())
+}
+
+// Watch is the guardian's own process: it reads wards from the pipe until its
+// end, and then has the last one cleaned up, again and again until it is or
+// limit has passed.
+func Watch(ctx context.Context, in io.Reader, limit time.Duration, clean func(context.Context, Ward) error) error {
+	var last Ward
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			break // half a line is of no use: the one before holds
+		}
+		var w Ward
+		if err := json.Unmarshal(line, &w); err != nil {
+			return fmt.Errorf("guardian: %w", err)
+		}
+		last = w
+	}
+	if last.Clean {
+		return nil
+	}
+	endGroup(last.Group)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+		err := clean(ctx, last)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
