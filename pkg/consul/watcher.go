@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -149,7 +150,7 @@ func (w *Watcher) await(ctx context.Context, service string) error {
 			n.touch(w.clock.Load())
 			return nil
 		}
-		if e := n.err.Load(); e != nil && *e != errEvicted {
+		if e := n.err.Load(); e != nil && !errors.Is(*e, errEvicted) {
 			return *e
 		}
 	}
