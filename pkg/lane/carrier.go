@@ -85,7 +85,8 @@ func (c *Carriers) readOne(h map[string][]string, k Carrier) (Tag, bool) {
 	var distinct []string
 	for _, line := range lines {
 		for v := range strings.SplitSeq(line, ",") {
-			if v = strings.Trim(v, " \t"); v != "" && len(distinct) < maxDistinct && !slices.Contains(distinct, v) {
+			v = strings.Trim(v, " \t")
+			if v != "" && len(distinct) < maxDistinct && strings.HasPrefix(v, k.Prefix) && !slices.Contains(distinct, v) {
 				distinct = append(distinct, v)
 			}
 		}
@@ -115,13 +116,17 @@ func (c *Carriers) parse(v, prefix string) Tag {
 // Write puts the tag, as its raw text, into the canonical header, the preset's
 // carriers and the baggage member. An empty tag removes it from every carrier
 // that is read. Of each header that it writes it leaves one key, the literal
-// lower-case one, and everything else as it is. A
-// baggage header without room is left alone, which is the warning that Write
-// returns. Writing twice is writing once.
+// lower-case one, and everything else as it is. A baggage header without room,
+// and a header that holds somebody else's prefix, are left alone; the warnings
+// say so. Writing twice is writing once.
 func (c *Carriers) Write(h map[string][]string, tag string) (warnings []string) {
 	tag = strings.Trim(tag, " \t")
 	if tag == "" {
-		c.each(func(k Carrier) { drop(h, k) })
+		c.each(func(k Carrier) {
+			if !k.taken(h) {
+				drop(h, k)
+			}
+		})
 		return nil
 	}
 	baseline := ParseTag(tag, c.BaselineNames...).Kind == TagBaseline
@@ -129,6 +134,8 @@ func (c *Carriers) Write(h map[string][]string, tag string) (warnings []string) 
 		foreign := k.Prefix != "" || (k.Header != c.Header && (k.Header != "baggage" || k.Member != c.Member))
 		switch {
 		case k.ReadOnly:
+		case k.taken(h):
+			warnings = append(warnings, "carrier_taken:"+k.Header)
 		case foreign && baseline:
 			// Other systems know no tag for the baseline: they would look
 			// for a lane of that name.
@@ -154,6 +161,16 @@ func (c *Carriers) Strip(h map[string][]string) {
 	set(h, HeaderTag, nil)
 	set(h, HeaderHops, nil)
 	set(h, HeaderGuard, nil)
+}
+
+// taken reports whether a header with a prefix holds a value of somebody else.
+func (k Carrier) taken(h map[string][]string) bool {
+	if k.Prefix == "" || k.Member != "" {
+		return false
+	}
+	return slices.ContainsFunc(get(h, k.Header), func(line string) bool {
+		return !blank(line) && !strings.HasPrefix(strings.Trim(line, " \t"), k.Prefix)
+	})
 }
 
 func drop(h map[string][]string, k Carrier) {

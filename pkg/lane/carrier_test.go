@@ -60,6 +60,8 @@ func TestCarriersRead(t *testing.T) {
 		{"preset", mse, headerMap{"X-Mse-Tag": {"gray"}}, TagLane, "gray", "gray", nil},
 		{"no preset", DefaultCarriers(), headerMap{"X-Mse-Tag": {"gray"}}, TagNone, "", "", nil},
 		{"preset's prefix", polaris, headerMap{"Service-Lane": {"orders/gray"}}, TagLane, "gray", "gray", nil},
+		{"another's prefix beside ours", polaris, headerMap{"Service-Lane": {"billing/gray", "orders/blue"}}, TagLane, "blue", "blue", nil},
+		{"two of our prefix", polaris, headerMap{"Service-Lane": {"orders/gray, orders/blue"}}, TagInvalid, "", "orders/gray, orders/blue", []string{"orders/gray", "orders/blue"}},
 		{"another's prefix", polaris, headerMap{"Service-Lane": {"billing/gray"}}, TagNone, "", "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -102,6 +104,13 @@ func TestCarriersWrite(t *testing.T) {
 		{"nothing leaves foreign baggage", "lane", headerMap{"Baggage": {"a=1;p , lane=gray,b=2"}}, " ", headerMap{"baggage": {"a=1;p ,b=2"}}, false},
 		{"a preset's header", "mse", headerMap{}, "gray", headerMap{"x-lane-tag": {"gray"}, "x-mse-tag": {"gray"}, "baggage": {"lane=gray"}}, false},
 		{"a preset's prefix", "polaris:orders", headerMap{}, "gray", headerMap{"x-lane-tag": {"gray"}, "service-lane": {"orders/gray"}, "baggage": {"lane=gray"}}, false},
+		{"another's prefix stays", "polaris:orders", headerMap{"Service-Lane": {"billing/blue"}}, "gray",
+			headerMap{"x-lane-tag": {"gray"}, "Service-Lane": {"billing/blue"}, "baggage": {"lane=gray"}}, true},
+		{"another's prefix stays when ours goes", "polaris:orders", headerMap{"Service-Lane": {"billing/blue"}, "X-Lane-Tag": {"a_b"}}, "",
+			headerMap{"Service-Lane": {"billing/blue"}}, false},
+		{"our prefix is written over", "polaris:orders", headerMap{"Service-Lane": {"orders/blue"}}, "gray",
+			headerMap{"x-lane-tag": {"gray"}, "service-lane": {"orders/gray"}, "baggage": {"lane=gray"}}, false},
+		{"our prefix goes", "polaris:orders", headerMap{"Service-Lane": {"orders/a_b"}}, "", headerMap{}, false},
 		{"a preset's members", "signadot", headerMap{"Baggage": {"sd-sandbox=old"}}, "gray",
 			headerMap{"x-lane-tag": {"gray"}, "baggage": {"sd-sandbox=gray,sd-routing-key=gray,lane=gray"}}, false},
 		{"a preset knows no baseline", "dubbo", headerMap{"Dubbo.tag": {"gray"}}, "baseline", headerMap{"x-lane-tag": {"baseline"}, "baggage": {"lane=baseline"}}, false},

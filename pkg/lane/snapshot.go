@@ -60,8 +60,8 @@ func ParseSnapshots(r io.Reader) ([]Snapshot, error) {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	if !json.Valid(data) {
-		var any json.RawMessage
-		err := json.Unmarshal(data, &any) // names the place, as Valid does not
+		var whole json.RawMessage
+		err := json.Unmarshal(data, &whole) // names the place, as Valid does not
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return nil, &SnapshotError{Why: fmt.Sprintf("no JSON: %v at byte %d", err, syntax.Offset)}
