@@ -13,7 +13,7 @@ const (
 	maxURL   = 2048
 	maxWord  = 256
 	maxText  = 1024
-	maxHead  = 8192 // a head's names and values together
+	maxHead  = 4096 // a head's names and values together
 	maxNotes = 16
 )
 

@@ -6,11 +6,15 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
 )
+
+// callerLeft is the error of an exchange that its caller did not see the end of.
+const callerLeft = "the caller went away"
 
 // call is one request on its way: its exchange, and the two bodies that count
 // their bytes. It is recorded once, when the response's body has ended.
@@ -29,6 +33,7 @@ type call struct {
 	res  resBody
 	// broken is why the response's body ended too early.
 	broken error
+	mu     sync.Mutex // guards the end: a client may close a body that it reads
 	done   bool
 }
 
@@ -139,18 +144,17 @@ func (c *call) answered(resp *http.Response) *http.Response {
 	return resp
 }
 
-// failed ends a call that got no response.
-func (c *call) failed(err error) {
-	c.ex.Err = err.Error()
-	c.finish()
-}
-
-// finish records the exchange, once.
-func (c *call) finish() {
+// finish records the exchange, once. why is what ended it too early, or "".
+func (c *call) finish(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.done {
 		return
 	}
 	c.done = true
+	if why != "" {
+		c.ex.Err = why
+	}
 	c.ex.Took = c.t.now().Sub(c.ex.Start)
 	c.ex.ReqSize = c.body.n.Load()
 	c.ex.ResSize = c.res.n.Load()
@@ -218,25 +222,24 @@ type resBody struct {
 func (b *resBody) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
 	b.n.Add(int64(n))
-	if err != nil {
-		if err != io.EOF {
-			b.c.broken = err
-			b.c.ex.Err = "the server broke off: " + cause(err)
-			if errors.Is(err, context.Canceled) {
-				b.c.ex.Err = "the caller went away"
-			}
-		}
-		b.c.finish()
+	if err == nil {
+		return n, nil
 	}
+	why := ""
+	if err != io.EOF {
+		b.c.broken = err
+		why = "the server broke off: " + cause(err)
+		if errors.Is(err, context.Canceled) {
+			why = callerLeft
+		}
+	}
+	b.c.finish(why)
 	return n, err
 }
 
 func (b *resBody) Close() error {
 	err := b.in.Close()
-	if !b.c.done && b.c.ex.Err == "" {
-		b.c.ex.Err = "the caller went away"
-	}
-	b.c.finish()
+	b.c.finish(callerLeft) // unless its end was read
 	return err
 }
 

@@ -179,6 +179,17 @@ func TestFirstAnswer(t *testing.T) {
 	}
 }
 
+func TestRefusedHead(t *testing.T) {
+	s := newShop(t, nil)
+	a := do(t, s.client(), "HEAD", "http://nothing-here/", nil, nil)
+	if a.status != 503 || a.header.Get(lane.HeaderError) != string(lane.CodeNoInstances) || a.body != "" {
+		t.Errorf("%+v", a)
+	}
+	if ex := s.exchange(1); ex.Err != "" || ex.Status != 503 {
+		t.Errorf("%+v", ex)
+	}
+}
+
 func TestBareNameOfTheNetwork(t *testing.T) {
 	s := newShop(t, func(c *Config) {
 		c.Resolves = func(_ context.Context, host string) bool { return host == "printer" }

@@ -209,5 +209,5 @@ func (g *Guard) probe(c *call, w *writer) {
 	c.ex.First, c.ex.Status = c.t.now().Sub(c.ex.Start), status
 	http.Error(w, body[:len(body)-1], status)
 	c.res.n.Store(int64(len(body)))
-	c.finish()
+	c.finish("")
 }

@@ -61,10 +61,14 @@ func (p *Problem) response(req *http.Request, decision string) *http.Response {
 		delete(h, lane.HeaderDecision)
 	}
 	code := p.Status()
+	var content io.ReadCloser = io.NopCloser(bytes.NewReader(body))
+	if req != nil && req.Method == http.MethodHead {
+		content = http.NoBody
+	}
 	return &http.Response{
 		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: h, ContentLength: int64(len(body)), Request: req,
-		Body: io.NopCloser(bytes.NewReader(body)),
+		Body: content,
 	}
 }

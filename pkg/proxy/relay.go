@@ -63,7 +63,7 @@ func (c *call) checkBroken(w *writer) {
 
 // switched joins two connections after 101.
 func (c *call) switched(w *writer, resp *http.Response) {
-	defer c.finish()
+	defer c.finish("")
 	defer resp.Body.Close()
 	server, ok := resp.Body.(*upgradedBody)
 	if !ok {

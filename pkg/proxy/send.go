@@ -239,7 +239,7 @@ func (c *call) cleanResponse(resp *http.Response) {
 func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instance) (*http.Response, error) {
 	if ctxErr := req.Context().Err(); ctxErr != nil {
 		c.body.release()
-		c.failed(errors.New("the caller went away before the answer"))
+		c.finish(callerLeft + " before the answer")
 		return nil, ctxErr
 	}
 	where, id := c.asked, ""

@@ -95,14 +95,14 @@ func (f *Forward) answer(c *call, w *writer, r *http.Request, p *Problem, dec *l
 func (c *call) tunnel(w *writer, server net.Conn, decision string) {
 	conn, rw, err := w.Hijack()
 	if err != nil {
-		c.failed(err)
+		c.finish(err.Error())
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
 	c.ex.First, c.ex.Status = c.t.now().Sub(c.ex.Start), http.StatusOK
 	if _, err := fmt.Fprintf(conn, "HTTP/1.1 200 Connection established\r\n%s: %s\r\n\r\n",
 		lane.HeaderDecision, decision); err != nil {
-		c.failed(err)
+		c.finish(err.Error())
 		return
 	}
 	caller := &firstByte{stream: stream{conn, pending(rw.Reader, conn)}}
@@ -112,7 +112,7 @@ func (c *call) tunnel(w *writer, server net.Conn, decision string) {
 	}
 	c.body.n.Store(up)
 	c.res.n.Store(down)
-	c.finish()
+	c.finish("")
 }
 
 // firstByte remembers how the caller began.
