@@ -23,9 +23,19 @@ every such fallback is shown, with its reason.`,
   lane down dev-alice                              leave nothing behind`, "\n"),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := "`lane --help` lists the commands"
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean lane " + strings.Join(near, ", lane ") + "?"
+			}
+			return usagef(hint, "there is no command %q", args[0])
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("see `"+c.CommandPath()+" --help`", "%v", err)
 	})

@@ -12,23 +12,30 @@ import (
 // that another session holds by now, and its instance, are not touched: a new
 // session has the same IDs. It may be called again after an error.
 func (c *Client) RemoveLeftover(ctx context.Context, session string, claims []lane.Claim) error {
-	var errs []error
+	var mine []string
 	for _, cl := range claims {
 		now, ok, err := c.held(ctx, cl.Lane, cl.Service)
-		switch {
-		case err != nil:
-			errs = append(errs, err)
-		case ok && now.Session != "" && now.Session != session:
-			// taken over
-		default:
-			errs = append(errs, c.Deregister(ctx, cl.ID))
+		if err != nil {
+			return err
+		}
+		if !ok || now.Session == "" || now.Session == session {
+			mine = append(mine, cl.ID)
 		}
 	}
-	if err := errors.Join(errs...); err != nil || session == "" {
-		return err
+	// The claims go first, as at a clean end: the other way round the lane would
+	// be declared without an instance, which is an error for its callers.
+	if session != "" {
+		err := c.do(ctx, "end the dead session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
+			_, err := c.api.Session().Destroy(session, write(ctx))
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return c.do(ctx, "end the dead session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
-		_, err := c.api.Session().Destroy(session, write(ctx))
-		return err
-	})
+	var errs []error
+	for _, id := range mine {
+		errs = append(errs, c.Deregister(ctx, id))
+	}
+	return errors.Join(errs...)
 }

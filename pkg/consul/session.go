@@ -19,6 +19,9 @@ type SessionOptions struct {
 	// after the last renewal. 10 minutes; Consul takes 10 s to 24 h.
 	TTL  time.Duration
 	Name string // shown in Consul's own pages
+	// Reopened, if set, is called by Run when the registry had ended the session
+	// and another one stands in its place; ID is then another one.
+	Reopened func()
 }
 
 // Session holds claims: locks on lane/declared/<lane>/<service> that die with

@@ -128,6 +128,9 @@ func (s *Session) reopen(ctx context.Context) error {
 	if closed {
 		return errors.Join(errClosed, s.destroy(ctx, id))
 	}
+	if s.o.Reopened != nil {
+		s.o.Reopened()
+	}
 	return nil
 }
 

@@ -32,11 +32,18 @@ func (s *session) claim(ctx, life context.Context, parts *errgroup.Group) error 
 	}
 	var held *consul.Session
 	err := surely(ctx, func(ctx context.Context) (err error) {
-		held, err = s.client.OpenSession(ctx, consul.SessionOptions{TTL: s.o.ClaimTTL, Name: "lane " + string(s.o.Lane) + " " + s.o.Owner})
+		held, err = s.client.OpenSession(ctx, consul.SessionOptions{TTL: s.o.ClaimTTL, Name: "lane " + string(s.o.Lane) + " " + s.o.Owner,
+			Reopened: func() {
+				if err := s.tell(); err != nil {
+					s.o.Log.Warn("the guardian does not know the new session", "error", err)
+				}
+			}})
 		return err
 	})
 	if held != nil {
+		s.mu.Lock()
 		s.claims = &claims{session: held}
+		s.mu.Unlock()
 	}
 	if err != nil {
 		return err

@@ -28,6 +28,8 @@ func (s *session) tell() error {
 	if s.guardian == nil {
 		return nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	r := s.o.Registry
 	w := guardian.Ward{Address: s.client.Address(), Datacenter: r.Datacenter, Namespace: r.Namespace, CAFile: r.CAFile, Token: r.Token, TokenFile: r.TokenFile}
 	if s.claims != nil {

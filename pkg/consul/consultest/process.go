@@ -52,11 +52,24 @@ func Start(t testing.TB, binary string) (addr string) {
 }
 
 type process struct {
-	addr string
-	cmd  *exec.Cmd
-	dir  string
-	done chan struct{}
+	addr  string
+	cmd   *exec.Cmd
+	leash io.Closer
+	dir   string
+	done  chan struct{}
 }
+
+// leashed runs its arguments until they end or its standard input is closed,
+// which happens also when the test process is killed: no Consul outlives it.
+const leashed = `exec 3<&0
+"$@" </dev/null 3<&- &
+agent=$!
+{ read -r _ <&3; kill -9 "$agent"; } &
+leash=$!
+wait "$agent"
+code=$?
+kill "$leash" 2>/dev/null
+exit "$code"`
 
 // start tries again with other ports when another process took one between our
 // look and Consul's start.
@@ -95,7 +108,7 @@ func startOnce(binary string) (*process, error) {
 	defer func() { _ = log.Close() }()
 
 	p := &process{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), dir: dir, done: make(chan struct{})}
-	p.cmd = exec.Command(binary, "agent", "-dev", "-bind", "127.0.0.1", "-node", "dev",
+	p.cmd = exec.Command("/bin/sh", "-c", leashed, "sh", binary, "agent", "-dev", "-bind", "127.0.0.1", "-node", "dev",
 		"-http-port", strconv.Itoa(ports[0]), "-server-port", strconv.Itoa(ports[1]),
 		"-serf-lan-port", strconv.Itoa(ports[2]), "-serf-wan-port", strconv.Itoa(ports[3]),
 		"-dns-port", "-1", "-grpc-port", "-1", "-log-level", "info",
@@ -104,6 +117,10 @@ func startOnce(binary string) (*process, error) {
 	p.cmd.Dir = dir
 	p.cmd.Env = environment()
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if p.leash, err = p.cmd.StdinPipe(); err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
 	if err := p.cmd.Start(); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
@@ -186,7 +203,7 @@ func (p *process) tail() string {
 
 // stop kills: a test's Consul has nothing to save.
 func (p *process) stop() {
-	_ = p.cmd.Process.Kill()
+	_ = p.leash.Close()
 	<-p.done
 	_ = os.RemoveAll(p.dir)
 }

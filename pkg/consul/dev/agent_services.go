@@ -74,6 +74,9 @@ func (b *serviceBody) service() (*nodeService, []*checkType, error) {
 		}
 	}
 	for _, c := range b.Checks {
+		if c == nil {
+			return nil, nil, failf(http.StatusBadRequest, "Invalid check: null")
+		}
 		c.unify()
 		defs = append(defs, c)
 	}

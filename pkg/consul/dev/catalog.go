@@ -63,6 +63,9 @@ func (r *Registry) catalogRegister(_ http.ResponseWriter, req *http.Request) (an
 		reg.Check = nil
 	}
 	for _, c := range reg.Checks {
+		if c == nil {
+			return nil, failf(http.StatusBadRequest, "Request decode failed: a check is null")
+		}
 		if c.Node == "" {
 			c.Node = reg.Node
 		}

@@ -88,10 +88,7 @@ type view func(*store) (index uint64, found bool)
 // change until the index is greater, the wait is over, the client is gone or
 // Run has ended. A thing that is not there is not news while it stays so.
 func (r *Registry) read(req *http.Request, q *queryOptions, streaming bool, look view) uint64 {
-	r.mu.Lock()
-	index, found := look(r.store)
-	ch := r.news
-	r.mu.Unlock()
+	index, found, news := r.look(look)
 	if q.index == 0 || index > q.index {
 		return index
 	}
@@ -101,7 +98,7 @@ func (r *Registry) read(req *http.Request, q *queryOptions, streaming bool, look
 	least, missing := q.index, !found
 	for {
 		select {
-		case <-ch:
+		case <-news:
 		case <-timer.C:
 			return index
 		case <-req.Context().Done():
@@ -109,10 +106,7 @@ func (r *Registry) read(req *http.Request, q *queryOptions, streaming bool, look
 		case <-r.done:
 			return index
 		}
-		r.mu.Lock()
-		index, found = look(r.store)
-		ch = r.news
-		r.mu.Unlock()
+		index, found, news = r.look(look)
 		if !found && missing {
 			least = index
 		}
@@ -121,6 +115,14 @@ func (r *Registry) read(req *http.Request, q *queryOptions, streaming bool, look
 			return index
 		}
 	}
+}
+
+// look is a view of now, and what closes when there may be another.
+func (r *Registry) look(v view) (index uint64, found bool, news <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	index, found = v(r.store)
+	return index, found, r.news
 }
 
 // enterprise refuses what the community server refuses.
