@@ -41,16 +41,19 @@ const (
 // columns lays the list out for a width. As it shrinks, it loses FROM, TIME and
 // MS, in this order; then SVC becomes narrow.
 func columns(width int) []column {
-	timeW, svcW := 8, 10
+	timeW, svcW, fromW := 8, 10, 10
 	if width >= 88 {
 		timeW, svcW = 12, 12
+	}
+	if width >= 100 {
+		fromW = 15 // an IPv4 address
 	}
 	if width >= 120 {
 		svcW = 18
 	}
 	all := []column{
 		{colTime, "TIME", timeW}, {colService, "SVC", svcW}, {colMethod, "METH", 4}, {colPath, "PATH", 0},
-		{colStatus, " ST", 3}, {colMillis, "   MS", 5}, {colRoute, "ROUTE", 7}, {colFrom, "FROM", 10},
+		{colStatus, " ST", 3}, {colMillis, "   MS", 5}, {colRoute, "ROUTE", 7}, {colFrom, "FROM", fromW},
 	}
 	drop := func(f field) {
 		for i, c := range all {
@@ -364,9 +367,10 @@ func brief(e *traffic.Exchange, t text, w int) []cell {
 		{cut(head+target, w), markClass(mark)},
 		{cut("  "+traffic.Route(e)+": "+t.clean(traffic.Why(e), 400), w), plain},
 	}
-	facts := []string{t.clean(traffic.Outcome(e), 200), span(e.Took), "req " + size(e.ReqSize), "resp " + size(e.ResSize)}
+	facts := []string{t.clean(traffic.Outcome(e), 200), span(e.Took), fromWord(e, t),
+		"req " + size(e.ReqSize), "resp " + size(e.ResSize)}
 	if e.TraceID != "" {
-		facts = append(facts, "trace "+t.clean(e.TraceID[:min(len(e.TraceID), 16)], 64))
+		facts = append(facts, "trace "+t.clean(e.TraceID[:min(len(e.TraceID), 8)], 32))
 	}
 	return append(lines, cell{cut("  "+strings.Join(facts, "  "), w), faint})
 }
@@ -399,6 +403,16 @@ func tagOut(e *traffic.Exchange) string {
 		return string(e.Lane)
 	}
 	return "none"
+}
+
+// fromWord says who called and by which door, so that a call of one's own and
+// its arrival at one's own guard are told apart.
+func fromWord(e *traffic.Exchange, t text) string {
+	from := "from " + t.clean(traffic.From(e), 60)
+	if e.Front == traffic.FrontForward || e.Front == "" {
+		return from
+	}
+	return from + " at the " + t.clean(string(e.Front), 20)
 }
 
 func frontWord(f traffic.Front) string {

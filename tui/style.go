@@ -45,7 +45,7 @@ func newPalette(color bool) palette {
 		guardText: s(),
 	}
 	if color {
-		p[laneText] = s().Foreground(lipgloss.Color("4"))
+		p[laneText] = s().Foreground(lipgloss.Color("12")) // 4 is too dark on black
 		p[warnText] = s().Foreground(lipgloss.Color("3"))
 		p[badText] = s().Foreground(lipgloss.Color("1"))
 		p[guardText] = s().Foreground(lipgloss.Color("5"))

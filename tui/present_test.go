@@ -1,0 +1,160 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+	"lane/tui/internal/scene"
+)
+
+func TestColumns(t *testing.T) {
+	for width, want := range map[int]string{
+		140: "TIME12 SVC18 METH4 PATH67 ST3 MS5 ROUTE7 FROM15",
+		100: "TIME12 SVC12 METH4 PATH33 ST3 MS5 ROUTE7 FROM15",
+		80:  "TIME8 SVC10 METH4 PATH24 ST3 MS5 ROUTE7 FROM10",
+		72:  "TIME8 SVC10 METH4 PATH16 ST3 MS5 ROUTE7 FROM10",
+		71:  "TIME8 SVC10 METH4 PATH26 ST3 MS5 ROUTE7",
+		61:  "TIME8 SVC10 METH4 PATH16 ST3 MS5 ROUTE7",
+		60:  "SVC10 METH4 PATH24 ST3 MS5 ROUTE7",
+		51:  "SVC10 METH4 PATH21 ST3 ROUTE7",
+		44:  "SVC6 METH4 PATH18 ST3 ROUTE7",
+		20:  "SVC6 METH4 PATH1 ST3 ROUTE7",
+	} {
+		cols := columns(width)
+		var got []string
+		sum := markWidth - 1
+		for _, c := range cols {
+			got = append(got, fmt.Sprintf("%s%d", strings.TrimSpace(c.title), c.width))
+			sum += c.width + 1
+		}
+		if g := strings.Join(got, " "); g != want {
+			t.Errorf("%d columns: %s, want %s", width, g, want)
+		}
+		if width >= 44 && sum != width {
+			t.Errorf("%d columns are %d wide", width, sum)
+		}
+	}
+}
+
+func TestRow(t *testing.T) {
+	rows := scene.Exchanges()
+	at := rows[0].Start
+	long := traffic.Exchange{Start: at, Took: 3 * time.Minute, Front: traffic.FrontGuard, From: "[2001:db8::1]:80", Method: "OPTIONS",
+		URL: "http://a-service-with-a-long-name/" + strings.Repeat("x", 100), Service: "a-service-with-a-long-name", Err: "EOF",
+		Kind: lane.KindBaseline}
+	for _, c := range []struct {
+		name string
+		e    traffic.Exchange
+		want string
+	}{
+		{"lane", rows[0], "  14:02:11 orders     POST /api/orders              201    42 LANE    10.2.0.9"},
+		{"secret", rows[3], "! 14:02:12 inventory  GET  /v1/stock?sku=9&api_key~ 503  2001 BASE~fb me"},
+		{"external", rows[4], "  14:02:12 api.partn~ CONN api.partner.test:443     200    77 EXT     me"},
+		{"bounced", rows[5], "x 14:02:13 orders     GET  /api/orders              200     0 GUARD   10.2.0.44"},
+		{"fallback", rows[6], "> 14:02:14 users      GET  /v1/users/7              200    31 BASE~fb me"},
+		{"too long", long, "! 14:02:11 a-service~ OPT  /xxxxxxxxxxxxxxxxxxxxxx~   -  180s BASE    2001:db8:~"},
+		{"nothing", traffic.Exchange{Start: at}, "  14:02:11 -          -                               -     0 BASE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b strings.Builder
+			for _, cell := range row(&c.e, columns(80), text{}, time.UTC) {
+				b.WriteString(cell.text)
+			}
+			if got := strings.TrimRight(b.String(), " "); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+			if b.Len() != 80 {
+				t.Errorf("%d columns wide", b.Len())
+			}
+		})
+	}
+}
+
+func TestBrief(t *testing.T) {
+	rows := scene.Exchanges()
+	for i, want := range map[int]string{
+		0: "  orders POST /api/orders -> 127.0.0.1:8080\n" +
+			"  LANE: the tag is this lane's: the local process served it\n" +
+			"  201  42 ms  from 10.2.0.9 at the guard  req 311 B  resp 88 B  trace 6c1f0a7e",
+		4: "  CONNECT api.partner.test:443 -> 203.0.113.8:443\n" +
+			"  EXT: not a service of the registry: passed on without lane headers\n" +
+			"  200  77 ms  from me  req 1.9 kB  resp 48.2 kB",
+		6: "> users GET /v1/users/7 -> 10.2.0.14:8080 (users-7f9c)\n" +
+			"  BASE~fb: no instance of users in lane dev-alice\n" +
+			"  200  31 ms  from me  req 0 B  resp 412 B  trace 4bf92f35",
+	} {
+		var got []string
+		for _, c := range brief(&rows[i], text{}, 80) {
+			got = append(got, c.text)
+		}
+		if g := strings.Join(got, "\n"); g != want {
+			t.Errorf("row %d: got\n%s\nwant\n%s", i, g, want)
+		}
+	}
+}
+
+func TestTagInOut(t *testing.T) {
+	const l = lane.Name("dev-alice")
+	for _, c := range []struct {
+		name    string
+		e       traffic.Exchange
+		in, out string
+	}{
+		{"colored here", traffic.Exchange{Front: traffic.FrontForward, Lane: l, Kind: lane.KindLaneMatch}, "none; this session's lane was put on", "dev-alice"},
+		{"came with it", traffic.Exchange{Front: traffic.FrontGuard, Tag: "dev-alice", Lane: l, Guard: traffic.GuardPassed}, "dev-alice", "dev-alice"},
+		{"bounced", traffic.Exchange{Front: traffic.FrontGuard, Tag: "dev-bob", Guard: traffic.GuardBounced}, "dev-bob", "dev-bob (unchanged)"},
+		{"bounced without", traffic.Exchange{Front: traffic.FrontGuard, Guard: traffic.GuardBounced}, "none", "none"},
+		{"rejected", traffic.Exchange{Front: traffic.FrontGuard, Guard: traffic.GuardRejected}, "none", "not sent on"},
+		{"external", traffic.Exchange{Front: traffic.FrontForward, Tag: "dev-alice", Kind: lane.KindExternal}, "dev-alice", "removed: the host is no service"},
+		{"killed", traffic.Exchange{Front: traffic.FrontForward, Tag: "gray", Kind: lane.KindKillSwitch}, "gray", "gray (unchanged)"},
+		{"error", traffic.Exchange{Front: traffic.FrontForward, Tag: "gray", Kind: lane.KindError}, "gray", "not sent"},
+		{"untagged", traffic.Exchange{Front: traffic.FrontSidecar, Kind: lane.KindBaseline}, "none", "none"},
+	} {
+		if got := tagIn(&c.e); got != c.in {
+			t.Errorf("%s: in %q, want %q", c.name, got, c.in)
+		}
+		if got := tagOut(&c.e); got != c.out {
+			t.Errorf("%s: out %q, want %q", c.name, got, c.out)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	list := func(change func(*control.Status)) string {
+		s := scene.Status()
+		change(&s)
+		var out []string
+		for _, p := range problems(s, scene.Now(), text{}) {
+			out = append(out, p.text+p.more)
+		}
+		return strings.Join(out, "\n")
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*control.Status)
+		want   string
+	}{
+		{"none", func(*control.Status) {}, ""},
+		{"draining is none", func(s *control.Status) { s.Services[0].State = control.StateDraining }, ""},
+		{"closed", func(s *control.Status) { s.Services[0].State = control.StateLocalClosed },
+			"!! orders: nothing listens on 127.0.0.1:8080; its lane callers get errors"},
+		{"lost", func(s *control.Status) { s.Services[0].State, s.Services[0].Note = control.StateClaimLost, "bob" },
+			"!! orders: claim lost, no longer exposed from here (bob)"},
+		{"unconfirmed", func(s *control.Status) { s.Services[1].State = control.StateUnconfirmed },
+			"!! payments: not confirmed by the registry"},
+		{"stale", func(s *control.Status) { s.Registry.State = registryStale },
+			"!! registry 127.0.0.1:8500 has no leader; routing by what was last known"},
+		{"down", func(s *control.Status) { s.Registry.State, s.Registry.Error = registryUnreachable, "EOF" },
+			"!! registry 127.0.0.1:8500 does not answer; routing by what was last known (EOF)"},
+		{"warning", func(s *control.Status) { s.Warnings = []string{"be careful"} }, " ! be careful"},
+	} {
+		if got := list(c.change); got != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
