@@ -93,6 +93,12 @@ func (s *sent) counts() (batches, status, restarts, rows int) {
 	return len(s.batches), len(s.status), s.restart, rows
 }
 
+func (s *sent) last() statusMsg {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status[len(s.status)-1]
+}
+
 // withFeed runs a feed over a fake session in a bubble of fake time.
 func withFeed(t *testing.T, do func(*fake, *sent)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -125,6 +131,7 @@ func TestFeedBatches(t *testing.T) {
 		if _, _, _, rows = out.counts(); rows != 20_000 {
 			t.Errorf("%d rows of 20,000", rows)
 		}
+		synctest.Wait()
 		for i, b := range out.batches[1:] {
 			if gap := b.at.Sub(out.batches[i].at); gap < 66*time.Millisecond {
 				t.Fatalf("batch %d came %v after the one before", i+1, gap)
@@ -189,7 +196,7 @@ func TestFeedSurvivesTheSession(t *testing.T) {
 		src.set(func(f *fake) { f.err = refused })
 		src.put(1)
 		time.Sleep(10 * time.Second)
-		if last := out.status[len(out.status)-1]; !errors.Is(last.err, refused) || last.status.Lane != "dev-alice" {
+		if last := out.last(); !errors.Is(last.err, refused) || last.status.Lane != "dev-alice" {
 			t.Errorf("the last message says %v of %q", last.err, last.status.Lane)
 		}
 		// The same session answers again.
@@ -199,7 +206,7 @@ func TestFeedSurvivesTheSession(t *testing.T) {
 		if _, _, restarts, rows := out.counts(); restarts != 0 || rows != 6 {
 			t.Errorf("%d restarts, %d rows of 6", restarts, rows)
 		}
-		if last := out.status[len(out.status)-1]; last.err != nil {
+		if last := out.last(); last.err != nil {
 			t.Errorf("the last message still says %v", last.err)
 		}
 		// Another session: shorter history, numbered from 1.
