@@ -263,9 +263,12 @@ func (b *upgradedBody) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the stream; the call is recorded by whoever joined it with the
-// caller's, when both ways have ended.
-func (b *upgradedBody) Close() error { return b.rw.Close() }
+// Close ends the stream and the record.
+func (b *upgradedBody) Close() error {
+	err := b.rw.Close()
+	b.c.finish("")
+	return err
+}
 
 // CloseWrite tells the other side that nothing more comes.
 func (b *upgradedBody) CloseWrite() error {

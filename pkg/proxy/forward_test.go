@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -198,5 +199,34 @@ func TestBareNameOfTheNetwork(t *testing.T) {
 	// It is external, so it is dialled under its name, which does not exist here.
 	if got := a.header.Get(lane.HeaderError); got != string(lane.CodeUpstreamConnect) || s.exchange(1).Kind != lane.KindExternal {
 		t.Errorf("%d %s %s", a.status, got, a.body)
+	}
+}
+
+// While the registry is away a bare name is a service, unless a recent answer
+// says that it is none.
+func TestBareNameWhileTheRegistryIsAway(t *testing.T) {
+	now := time.Now()
+	s := newShop(t, func(c *Config) {
+		c.Resolves = func(context.Context, string) bool { return true }
+		c.Now = func() time.Time { return now }
+	})
+	s.reg.need = func(context.Context, string) error { return errors.New("away") }
+	for _, tt := range []struct {
+		name  string
+		trust lane.Trust
+		known []*lane.Service
+		code  lane.Code
+		kind  lane.Kind
+	}{
+		{"never seen", lane.Trust{State: lane.Unreachable, Since: now}, nil, lane.CodeRegistryUnavailable, lane.KindError},
+		{"a recent answer", lane.Trust{State: lane.Stale, Since: now.Add(-time.Minute)}, []*lane.Service{service("printer")}, lane.CodeUpstreamConnect, lane.KindExternal},
+		{"an old answer", lane.Trust{State: lane.Stale, Since: now.Add(-time.Hour)}, []*lane.Service{service("printer")}, lane.CodeNoInstances, lane.KindError},
+	} {
+		s.reg.cat.Store(lane.NewCatalog(tt.trust, nil, lane.Switches{}, tt.known...))
+		before := s.log.Last()
+		a := s.get("http://printer/")
+		if ex := s.exchange(before + 1); a.header.Get(lane.HeaderError) != string(tt.code) || ex.Kind != tt.kind {
+			t.Errorf("%s: %d %s %s", tt.name, a.status, a.body, ex.Kind)
+		}
 	}
 }

@@ -208,6 +208,8 @@ func (g *Guard) probe(c *call, w *writer) {
 	}
 	c.ex.First, c.ex.Status = c.t.now().Sub(c.ex.Start), status
 	http.Error(w, body[:len(body)-1], status)
-	c.res.n.Store(int64(len(body)))
+	if !w.head {
+		c.res.n.Store(int64(len(body)))
+	}
 	c.finish("")
 }

@@ -63,8 +63,7 @@ func (c *call) checkBroken(w *writer) {
 
 // switched joins two connections after 101.
 func (c *call) switched(w *writer, resp *http.Response) {
-	defer c.finish("")
-	defer resp.Body.Close()
+	defer resp.Body.Close() // records
 	server, ok := resp.Body.(*upgradedBody)
 	if !ok {
 		http.Error(w, "the server's connection cannot be taken over", http.StatusBadGateway)

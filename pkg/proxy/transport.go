@@ -242,7 +242,7 @@ func (t *Transport) look(ctx context.Context, asked string) (string, *lane.Catal
 	} else {
 		_ = t.registry.Need(over, place.Service) // in use
 	}
-	if !place.Bare || cat.Trust.State != lane.Fresh {
+	if !place.Bare || !t.trusted(cat, svc) {
 		return place.Service, cat, nil
 	}
 	if svc != nil && (len(svc.Instances) > 0 || len(svc.Declared) > 0 || svc.ACLFiltered) {
@@ -255,6 +255,14 @@ func (t *Transport) look(ctx context.Context, asked string) (string, *lane.Catal
 		return "", cat, nil
 	}
 	return "", cat, t.unknown(ctx, place.Service)
+}
+
+// trusted reports whether the catalog's silence about a service means that there
+// is none: a fresh registry's, or a last answer that is not too old.
+func (t *Transport) trusted(cat *lane.Catalog, svc *lane.Service) bool {
+	tr := cat.Trust
+	return tr.State == lane.Fresh || svc != nil && svc.HasSnapshot && !tr.Since.IsZero() &&
+		t.now().Sub(tr.Since) <= t.router.Policy().MaxStale
 }
 
 // over is a context that has ended: Need with it does not wait, it only tells

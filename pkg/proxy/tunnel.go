@@ -30,7 +30,7 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 	t := f.t
 	c := t.newCall(traffic.FrontForward, r)
 	c.asked = r.Host
-	c.ex.Proto, c.ex.URL, c.ex.Note = "CONNECT", r.Host, noteTunnel
+	c.ex.Proto, c.ex.URL = "CONNECT", r.Host
 	c.upgrade = ""
 	if _, port := splitHost(r.Host); port == "" {
 		f.answer(c, w, r, &Problem{Code: CodeBadTarget, Message: "CONNECT wants host:port", status: http.StatusBadRequest}, nil)
@@ -45,6 +45,9 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 	if prob != nil {
 		f.answer(c, w, r, prob, nil)
 		return
+	}
+	if service != "" || t.names.Colored(r.Host) { // others would not be colored anyway
+		c.ex.Note = noteTunnel
 	}
 	ask := lane.Request{
 		Service: service, External: service == "", Hops: c.passed, TraceID: c.ex.TraceID, Caller: t.caller,
@@ -107,7 +110,7 @@ func (c *call) tunnel(w *writer, server net.Conn, decision string) {
 	}
 	caller := &firstByte{stream: stream{conn, pending(rw.Reader, conn)}}
 	up, down := join(caller, halfCloser(server))
-	if caller.first == 0x16 { // a TLS handshake record
+	if caller.first == 0x16 && c.ex.Note != "" { // a TLS handshake record
 		c.ex.Note = noteTLS
 	}
 	c.body.n.Store(up)

@@ -193,7 +193,16 @@ func TestConnectTLS(t *testing.T) {
 	}
 	c.CloseIdleConnections()
 	ex := e.exchange(1)
-	if ex.Note != noteTLS || ex.Kind != lane.KindExternal || ex.Service != "" {
+	if ex.Note != "" || ex.Kind != lane.KindExternal || ex.Service != "" {
+		t.Errorf("%+v", ex)
+	}
+	// A service's TLS port: routed, not colored.
+	e.reg.set(service("svc", instance("b", strings.TrimPrefix(origin.URL, "https://"), "")))
+	if a := do(t, c, "GET", "https://svc/", nil, nil); a.body != "secret 0" {
+		t.Errorf("%d %q", a.status, a.body)
+	}
+	c.CloseIdleConnections()
+	if ex := e.exchange(2); ex.Note != noteTLS || ex.Kind != lane.KindBaseline || ex.Service != "svc" || ex.Instance != "b" {
 		t.Errorf("%+v", ex)
 	}
 }
