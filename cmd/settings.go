@@ -64,7 +64,8 @@ func (f *factory) registry() (*consul.Client, error) {
 	return consul.Open(f.consulConfig(s))
 }
 
-// carriers are the headers of the settings.
+// carriers are the headers of the settings: what is written, and what else is
+// read.
 func carriers(s *config.Settings) (lane.Carriers, error) {
 	c := lane.DefaultCarriers()
 	if s.Preset != "" {
@@ -73,8 +74,20 @@ func carriers(s *config.Settings) (lane.Carriers, error) {
 			return c, err
 		}
 	}
-	if s.Header != "" {
-		c.Header = s.Header
+	if s.Header != "" && s.Header != lane.HeaderTag {
+		// The name that this program's own commands use is still read.
+		c.Header, c.Aliases = s.Header, append(c.Aliases, lane.HeaderTag)
+	}
+	for _, a := range s.Accept {
+		p, err := lane.Preset(a)
+		if err != nil { // not a preset: a header, as the settings have checked
+			c.Aliases = append(c.Aliases, a)
+			continue
+		}
+		for _, k := range p.Extra {
+			k.ReadOnly = true
+			c.Extra = append(c.Extra, k)
+		}
 	}
 	return c, nil
 }
