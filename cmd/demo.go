@@ -62,7 +62,8 @@ func runDemo(ctx context.Context, f *factory, o *demoOptions) error {
 		return runTour(ctx, f, o)
 	}
 	err := demo.Show(ctx, demo.Options{Now: f.now}, o.rate, func(ctx context.Context, v demo.View) error {
-		return f.watch(ctx, v, tui.Options{Attached: true}) // q asks nothing: nothing of the user's is at stake
+		// Attached: q asks nothing, for nothing of the user's is at stake.
+		return f.watch(ctx, v, tui.Options{Attached: true})
 	})
 	interrupted := errors.Is(err, tui.ErrInterrupted) || errors.Is(err, errInterrupted)
 	if err != nil && !interrupted {
@@ -103,12 +104,27 @@ func (f *factory) printStep(s demo.Shown) error {
 		mark = "WRONG"
 	}
 	head := fmt.Sprintf("%2d  %-5s  ", s.N, mark)
-	text, seen, gap := traffic.Printable(s.Text), traffic.Printable(s.Detail), ": "
-	if f.io.IsStdoutTTY && len(head)+len(text)+len(gap)+len(seen) > f.io.Width {
-		gap = "\n" + strings.Repeat(" ", len(head))
+	text, seen := traffic.Printable(s.Text), traffic.Printable(s.Detail)
+	line := head + text + ": " + seen
+	if f.io.IsStdoutTTY && len(line) > f.io.Width {
+		indent := strings.Repeat(" ", len(head))
+		line = head + text + "\n" + indent + strings.Join(wrap(seen, f.io.Width-len(head)), "\n"+indent)
 	}
-	_, err := fmt.Fprintf(f.io.Out, "%s%s%s%s\n", head, text, gap, seen)
+	_, err := fmt.Fprintln(f.io.Out, line)
 	return err
+}
+
+// wrap breaks a text into lines of at most width bytes, where it has blanks.
+func wrap(s string, width int) []string {
+	var lines []string
+	for _, word := range strings.Fields(s) {
+		if n := len(lines) - 1; n >= 0 && len(lines[n])+1+len(word) <= width {
+			lines[n] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 func (f *factory) printTour(o *demoOptions, r demo.Report) error {

@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,9 +54,10 @@ func (c *caller) with(ctx context.Context, target string, h http.Header) (answer
 		return answer{}, err
 	}
 	req.Header = h
-	n := c.asked.Add(1)
-	h["Traceparent"] = []string{fmt.Sprintf("00-%032x-%016x-01", n, n)}
-	h["X-Request-Id"] = []string{fmt.Sprintf("demo-%d", n)}
+	id := fmt.Sprintf("demo-%d", c.asked.Add(1))
+	sum := sha256.Sum256([]byte(id)) // looks like a trace's ids, and is the same each time
+	h["Traceparent"] = []string{fmt.Sprintf("00-%x-%x-01", sum[:16], sum[16:24])}
+	h["X-Request-Id"] = []string{id}
 	res, err := c.t.RoundTrip(req)
 	if err != nil {
 		return answer{}, fmt.Errorf("GET %s: %w", target, err)

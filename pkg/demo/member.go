@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/session"
@@ -106,7 +105,7 @@ func (m *member) options() (session.Options, error) {
 		Lane: m.lane, Mode: session.ModeShared, Owner: m.owner, Host: m.owner + "-laptop", Install: "demo-" + m.owner,
 		Services:  []session.Service{{Name: m.service, Local: []string{m.local.addr}}},
 		Advertise: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Proxy: "127.0.0.1:0", ProxyFixed: true,
-		Registry: consul.Config{Address: m.w.address, Getenv: noEnv}, Policy: policy, Carriers: lane.DefaultCarriers(),
+		Registry: m.w.registry(), Policy: policy, Carriers: lane.DefaultCarriers(),
 		Drain: goodbye, RuntimeDir: dir, Log: m.w.log, Now: m.w.o.Now,
 	}, mkdir(dir)
 }

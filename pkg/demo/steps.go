@@ -43,11 +43,11 @@ func theTour() []step {
 			return seeBounce(ctx, w, string(w.bob.lane))
 		}},
 		{"a lane that nobody has: the baseline, counted", seeUnknown},
-		{"a tag that is none: alice's proxy refuses it", seeMalformed},
+		{"a malformed tag: alice's proxy refuses it", seeMalformed},
 		{"a host outside the registry gets no tag", seeOutside},
 		{"alice stops her process: an error, never a silent fallback", seeStopped},
 		{"meanwhile nobody else notices", seeUntagged},
-		{"she starts it again: her lane serves", seeStarted},
+		{"she starts it again: her lane serves again", seeStarted},
 		{"her session ends: nothing of it is left in the registry", seeGone},
 		{"her tag now: the baseline, and it is said", seeAfter},
 		{"bob's lane was not touched", seeBob},
@@ -243,7 +243,7 @@ func seeMix(ctx context.Context, w *World) (string, error) {
 			first = err
 		}
 	}
-	return fmt.Sprintf("8 of alice's, 8 of bob's, 8 without: %d went their own way", right), first
+	return fmt.Sprintf("8 of alice's, 8 of bob's, 8 without: %d went the right way", right), first
 }
 
 // seeBounce asks alice's guard, where callers that know no lanes end up too.

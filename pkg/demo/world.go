@@ -77,10 +77,9 @@ func (w *World) run(ctx context.Context, use func(context.Context, *World) error
 		return err
 	}
 	w.address = "http://" + ln.Addr().String()
-	registry := func(ctx context.Context) error { return runRegistry(ctx, ln) }
-	return nest(ctx, registry, func(ctx context.Context) error {
-		// Consul's own variables name another registry.
-		w.client, err = consul.Open(consul.Config{Address: w.address, Getenv: noEnv})
+	serve := func(ctx context.Context) error { return runRegistry(ctx, ln) }
+	return nest(ctx, serve, func(ctx context.Context) error {
+		w.client, err = consul.Open(w.registry())
 		if err != nil {
 			return err
 		}
@@ -94,14 +93,32 @@ func (w *World) run(ctx context.Context, use func(context.Context, *World) error
 	})
 }
 
-func noEnv(string) string { return "" }
+// registry is the demo's own, whatever Consul's variables name. A token that
+// nobody asks for keeps Consul's client from reading the user's.
+func (w *World) registry() consul.Config {
+	return consul.Config{Address: w.address, Token: "demo", Getenv: func(string) string { return "" }}
+}
 
 func runRegistry(ctx context.Context, ln net.Listener) error {
 	reg := dev.New(dev.Options{})
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return reg.Run(ctx) })
-	parts.Go(func() error { return serveHTTP(ctx, ln, reg) })
+	parts.Go(func() error { return serveHTTP(ctx, ln, withoutNamespace(reg)) })
 	return parts.Wait()
+}
+
+// withoutNamespace takes CONSUL_NAMESPACE and CONSUL_PARTITION out of requests:
+// Consul's client adds them by itself, and a registry that has neither refuses
+// them.
+func withoutNamespace(reg http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if q := r.URL.Query(); q.Has("ns") || q.Has("partition") {
+			q.Del("ns")
+			q.Del("partition")
+			r.URL.RawQuery = q.Encode()
+		}
+		reg.ServeHTTP(w, r)
+	})
 }
 
 // runShop opens, registers and serves the baseline and the host outside, and the
