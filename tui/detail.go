@@ -102,7 +102,7 @@ func detailLines(e *traffic.Exchange, f look, w int) []cell {
 	p.field("Lane", string(e.Lane), plain)
 	p.field("Tag in", tagIn(e), plain)
 	p.field("Tag out", tagOut(e), plain)
-	p.field("From", strings.TrimSpace(e.From+" "+frontWord(e.Front)), plain)
+	p.field("From", strings.Trim(e.From+", "+frontWord(e.Front), ", "), plain)
 	p.field("Trace", e.TraceID, plain)
 	p.field("Time", e.Start.In(f.loc).Format("2006-01-02 15:04:05.000"), plain)
 	timing := "total " + span(e.Took)
@@ -117,7 +117,7 @@ func detailLines(e *traffic.Exchange, f look, w int) []cell {
 		if i > 0 {
 			label = ""
 		}
-		p.field(label, w, warnText)
+		p.field(label, traffic.Warning(w), warnText)
 	}
 	if e.Service != "" && e.Method != "CONNECT" && strings.Contains(url, "://") {
 		p.field("More", "lane explain "+shellQuote(url), plain)

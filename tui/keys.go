@@ -71,7 +71,7 @@ func bindings() []binding {
 		bind(actPause, inList|inDetail, "pause", "space", "freeze the list, or go on", " "),
 		bind(actHelp, everywhere, "help", "?", "this help", "?"),
 		bind(actQuit, everywhere, "quit", "q", "quit", "q"),
-		bind(actInterrupt, everywhere, "", "ctrl+c", "end at once", "ctrl+c"),
+		bind(actInterrupt, everywhere, "", "ctrl+c", "quit without asking", "ctrl+c"),
 	}
 }
 

@@ -381,7 +381,7 @@ func tagIn(e *traffic.Exchange) string {
 	case e.Tag != "":
 		return e.Tag
 	case e.Lane != "" && e.Front == traffic.FrontForward:
-		return "none; this session's lane was put on"
+		return "none (this session's lane put on)"
 	}
 	return "none"
 }
@@ -418,13 +418,13 @@ func fromWord(e *traffic.Exchange, t text) string {
 func frontWord(f traffic.Front) string {
 	switch f {
 	case traffic.FrontForward:
-		return "sent through this session's proxy"
+		return "by this session's proxy"
 	case traffic.FrontGuard:
-		return "came in at the guard"
+		return "at the guard"
 	case traffic.FrontGateway:
-		return "came in at the gateway"
+		return "at the gateway"
 	case traffic.FrontSidecar:
-		return "through a sidecar"
+		return "at a sidecar"
 	}
 	return traffic.Printable(string(f))
 }

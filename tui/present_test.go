@@ -105,7 +105,7 @@ func TestTagInOut(t *testing.T) {
 		e       traffic.Exchange
 		in, out string
 	}{
-		{"colored here", traffic.Exchange{Front: traffic.FrontForward, Lane: l, Kind: lane.KindLaneMatch}, "none; this session's lane was put on", "dev-alice"},
+		{"colored here", traffic.Exchange{Front: traffic.FrontForward, Lane: l, Kind: lane.KindLaneMatch}, "none (this session's lane put on)", "dev-alice"},
 		{"came with it", traffic.Exchange{Front: traffic.FrontGuard, Tag: "dev-alice", Lane: l, Guard: traffic.GuardPassed}, "dev-alice", "dev-alice"},
 		{"bounced", traffic.Exchange{Front: traffic.FrontGuard, Tag: "dev-bob", Guard: traffic.GuardBounced}, "dev-bob", "dev-bob (unchanged)"},
 		{"bounced without", traffic.Exchange{Front: traffic.FrontGuard, Guard: traffic.GuardBounced}, "none", "none"},

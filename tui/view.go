@@ -147,7 +147,11 @@ func (m *model) header() string {
 		if m.list.paused {
 			add("PAUSED (view only)", warnText)
 		}
-		add(plural(len(s.Services), "service"), plain)
+		if len(s.Services) == 0 {
+			add("colors calls only", plain)
+		} else {
+			add(plural(len(s.Services), "service"), plain)
+		}
 		if m.gone == nil {
 			word, c := registryWord(s.Registry, m.now)
 			add(word, c)
@@ -315,9 +319,10 @@ func (m *model) empty() []string {
 		out = append(out, m.paint(c, cut("  "+fit(label, 11)+text, m.width)))
 	}
 	out = append(out, "")
-	nameW := 0
+	nameW, stateW := 0, 0
 	for _, v := range s.Services {
-		nameW = max(nameW, min(len(v.Name), 30))
+		word, _ := stateWord(v, t)
+		nameW, stateW = max(nameW, min(len(v.Name), 30)), max(stateW, min(len(word), 20))
 	}
 	for i, v := range s.Services {
 		label := ""
@@ -326,7 +331,7 @@ func (m *model) empty() []string {
 		}
 		word, c := stateWord(v, t)
 		if v.Registered != "" && v.Registered != v.Name {
-			word = fit(word, 17) + "  as " + t.clean(v.Registered, 80)
+			word = fit(word, stateW) + "  as " + t.clean(v.Registered, 80)
 		}
 		put(label, fit(t.clean(v.Name, 100), nameW)+" -> "+fit(t.clean(v.Local, 60), 15)+"  "+word, c)
 	}
@@ -448,6 +453,9 @@ func (m *model) footer() string {
 	for _, b := range m.binds {
 		if b.brief == "" || b.where&in == 0 || m.screen == screenHelp && b.act == actHelp {
 			continue
+		}
+		if m.list.n == 0 && m.screen == screenList && b.act != actHelp && b.act != actQuit {
+			continue // nothing to work on yet
 		}
 		brief := b.brief
 		if b.act == actPause && m.list.paused {

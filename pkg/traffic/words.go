@@ -224,6 +224,36 @@ func reasonWhy(e *Exchange) string {
 	return strings.ReplaceAll(string(e.Reason), "_", " ")
 }
 
+// Warning says in words what a decision warned of; a warning that has none yet
+// stays as it is.
+func Warning(w string) string {
+	name, rest, _ := strings.Cut(w, ":")
+	switch name {
+	case "quarantined":
+		return Printable("instance " + rest + " is left out: its lane is missing or malformed")
+	case "meta_conflict":
+		return Printable("instance " + rest + " has two different lanes in its metadata")
+	case "tag_conflict":
+		got, want, ok := strings.Cut(rest, "!=")
+		if ok {
+			return Printable("the request came with tag " + strconv.Quote(got) + "; its trace belongs to lane " + want)
+		}
+	case "all_weights_zero_equalised":
+		return "no instance has a weight yet: all count the same"
+	}
+	switch w {
+	case "registry_stale_age_unknown", "registry_unreachable_age_unknown":
+		return "the registry has not named a leader yet"
+	}
+	if age, ok := strings.CutPrefix(w, "registry_stale_age_"); ok {
+		return Printable("the registry had no leader for " + age)
+	}
+	if age, ok := strings.CutPrefix(w, "registry_unreachable_age_"); ok {
+		return Printable("the registry did not answer for " + age)
+	}
+	return Printable(w)
+}
+
 func serviceOf(e *Exchange) string {
 	if e.Service == "" {
 		return "the host"
