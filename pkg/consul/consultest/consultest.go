@@ -31,24 +31,25 @@ func Each(t *testing.T, f func(t *testing.T, addr string)) {
 
 // Embedded serves a fresh embedded registry on a free port of 127.0.0.1 until
 // the test ends.
-func Embedded(t testing.TB) (addr string) {
-	t.Helper()
-	return Serve(t, dev.New(dev.Options{}))
+func Embedded(tb testing.TB) (addr string) {
+	tb.Helper()
+	return Serve(tb, dev.New(dev.Options{}))
 }
 
 // Serve serves r, and runs its clock, until the test ends.
-func Serve(t testing.TB, r *dev.Registry) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func Serve(tb testing.TB, r *dev.Registry) (addr string) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatalf("listen for the embedded registry: %v", err)
+		cancel()
+		tb.Fatalf("listen for the embedded registry: %v", err)
 	}
 	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
-	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = srv.Serve(l) })
 	running.Go(func() { _ = r.Run(ctx) })
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		// The clock first: it lets the waiting queries go.
 		cancel()
 		_ = srv.Close()
@@ -60,8 +61,8 @@ func Serve(t testing.TB, r *dev.Registry) (addr string) {
 // Real is the address of the real Consul, started at the first call and shared
 // by the process; ok is false if LANE_TEST_CONSUL is not set. Whoever calls it
 // ends it with StopReal in TestMain.
-func Real(t testing.TB) (addr string, ok bool) {
-	t.Helper()
+func Real(tb testing.TB) (addr string, ok bool) {
+	tb.Helper()
 	binary := os.Getenv(Variable)
 	if binary == "" {
 		return "", false
@@ -71,7 +72,7 @@ func Real(t testing.TB) (addr string, ok bool) {
 	if shared.process == nil {
 		p, err := start(binary)
 		if err != nil {
-			t.Fatalf("start the real Consul (%s): %v", Variable, err)
+			tb.Fatalf("start the real Consul (%s): %v", Variable, err)
 		}
 		shared.process = p
 	}

@@ -8,7 +8,7 @@ import (
 
 // Name is a name that no other test of the process uses: base, a hyphen and
 // eight letters or digits.
-func Name(t testing.TB, base string) string {
-	t.Helper()
+func Name(tb testing.TB, base string) string {
+	tb.Helper()
 	return base + "-" + strings.ToLower(rand.Text()[:8])
 }

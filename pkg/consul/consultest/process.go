@@ -41,13 +41,13 @@ func StopReal() {
 }
 
 // Start starts a real Consul of the test's own, which ends with the test.
-func Start(t testing.TB, binary string) (addr string) {
-	t.Helper()
+func Start(tb testing.TB, binary string) (addr string) {
+	tb.Helper()
 	p, err := start(binary)
 	if err != nil {
-		t.Fatalf("start the real Consul: %v", err)
+		tb.Fatalf("start the real Consul: %v", err)
 	}
-	t.Cleanup(p.stop)
+	tb.Cleanup(p.stop)
 	return p.addr
 }
 
@@ -108,7 +108,7 @@ func startOnce(binary string) (*process, error) {
 	defer func() { _ = log.Close() }()
 
 	p := &process{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), dir: dir, done: make(chan struct{})}
-	p.cmd = exec.Command("/bin/sh", "-c", leashed, "sh", binary, "agent", "-dev", "-bind", "127.0.0.1", "-node", "dev",
+	p.cmd = exec.CommandContext(context.Background(), "/bin/sh", "-c", leashed, "sh", binary, "agent", "-dev", "-bind", "127.0.0.1", "-node", "dev",
 		"-http-port", strconv.Itoa(ports[0]), "-server-port", strconv.Itoa(ports[1]),
 		"-serf-lan-port", strconv.Itoa(ports[2]), "-serf-wan-port", strconv.Itoa(ports[3]),
 		"-dns-port", "-1", "-grpc-port", "-1", "-log-level", "info",
@@ -217,7 +217,7 @@ func freePorts(n int) ([]int, error) {
 		}
 	}()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}

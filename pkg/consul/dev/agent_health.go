@@ -122,7 +122,7 @@ func (r *Registry) agentHealthByName(w http.ResponseWriter, req *http.Request) (
 func healthAnswer(w http.ResponseWriter, req *http.Request, code int, reason string, out any) (any, error) {
 	w.Header().Set("X-Consul-Reason", printable(reason))
 	if wantsText(req) {
-		return plain(reason), status{code}
+		return plain(reason), codeError{code}
 	}
-	return out, status{code}
+	return out, codeError{code}
 }

@@ -105,7 +105,7 @@ func (b *serviceBody) service() (*nodeService, []*checkType, error) {
 		for _, scope := range []string{"lan_", "wan_"} {
 			a, ok := svc.TaggedAddresses[scope+family]
 			if ok && ipFamily(a.Address) != family {
-				return nil, nil, fmt.Errorf("Service tagged address %q must be a valid %s address", scope+family, family)
+				return nil, nil, say("Service tagged address %q must be a valid %s address", scope+family, family)
 			}
 		}
 	}

@@ -23,8 +23,8 @@ type answered struct {
 
 // waits runs ask with an index and does act once it is blocked. act is nil for a
 // wait that nothing ends but its time.
-func waits(t *testing.T, ask func(o *api.QueryOptions) (*api.QueryMeta, error), index uint64, wait time.Duration, act func()) answered {
-	t.Helper()
+func waits(w *world, ask func(o *api.QueryOptions) (*api.QueryMeta, error), index uint64, wait time.Duration, act func()) answered {
+	w.t.Helper()
 	type result struct {
 		qm  *api.QueryMeta
 		err error
@@ -33,14 +33,14 @@ func waits(t *testing.T, ask func(o *api.QueryOptions) (*api.QueryMeta, error), 
 	start := time.Now()
 	event := start
 	go func() {
-		o := (&api.QueryOptions{WaitIndex: index, WaitTime: wait}).WithContext(t.Context())
+		o := (&api.QueryOptions{WaitIndex: index, WaitTime: wait}).WithContext(w.t.Context())
 		qm, err := ask(o)
 		done <- result{qm, err}
 	}()
 	if act != nil {
 		select {
 		case r := <-done:
-			t.Fatalf("did not block: %+v %v", r.qm, r.err)
+			w.t.Fatalf("did not block: %+v %v", r.qm, r.err)
 		case <-time.After(short):
 		}
 		event = time.Now()
@@ -48,10 +48,10 @@ func waits(t *testing.T, ask func(o *api.QueryOptions) (*api.QueryMeta, error), 
 	}
 	select {
 	case r := <-done:
-		must(t, r.err)
+		w.must(r.err)
 		return answered{r.qm.LastIndex, time.Since(start), time.Since(event)}
 	case <-time.After(wait + soon):
-		t.Fatal("no answer")
+		w.t.Fatal("no answer")
 		return answered{}
 	}
 }
@@ -65,26 +65,26 @@ func (w *world) health(o *api.QueryOptions) (*api.QueryMeta, error) {
 func (w *world) index(ask func(o *api.QueryOptions) (*api.QueryMeta, error)) uint64 {
 	w.t.Helper()
 	qm, err := ask(nil)
-	must(w.t, err)
+	w.must(err)
 	return qm.LastIndex
 }
 
-func wakes(t *testing.T, w *world, ask func(o *api.QueryOptions) (*api.QueryMeta, error), act func()) {
-	t.Helper()
+func wakes(w *world, ask func(o *api.QueryOptions) (*api.QueryMeta, error), act func()) {
+	w.t.Helper()
 	index := w.index(ask)
-	got := waits(t, ask, index, soon, act)
+	got := waits(w, ask, index, soon, act)
 	if got.afterEvent > soon/2 || got.index <= index {
-		t.Errorf("woke after %s with index %d, want soon and more than %d", got.afterEvent, got.index, index)
+		w.t.Errorf("woke after %s with index %d, want soon and more than %d", got.afterEvent, got.index, index)
 	}
 }
 
-func sleeps(t *testing.T, w *world, ask func(o *api.QueryOptions) (*api.QueryMeta, error), act func()) {
-	t.Helper()
+func sleeps(w *world, ask func(o *api.QueryOptions) (*api.QueryMeta, error), act func()) {
+	w.t.Helper()
 	index := w.index(ask)
 	wait := 2 * short
-	got := waits(t, ask, index, wait, act)
+	got := waits(w, ask, index, wait, act)
 	if got.after < wait || got.index != index {
-		t.Errorf("answered after %s with index %d, want %s and %d", got.after, got.index, wait, index)
+		w.t.Errorf("answered after %s with index %d, want %s and %d", got.after, got.index, wait, index)
 	}
 }
 
@@ -103,80 +103,80 @@ func TestBlocking(t *testing.T) {
 	}
 	set := func(w *world, key, value string) {
 		_, err := w.KV().Put(&api.KVPair{Key: key, Value: []byte(value)}, nil)
-		must(w.t, err)
+		w.must(err)
 	}
 	runConformance(t, []conformance{
-		{"a service's new instance wakes", func(t *testing.T, w *world) {
+		{"a service's new instance wakes", func(w *world) {
 			w.register(w.svc + "-1")
-			wakes(t, w, w.health, func() { w.register(w.svc + "-2") })
+			wakes(w, w.health, func() { w.register(w.svc + "-2") })
 		}},
-		{"the first instance wakes", func(t *testing.T, w *world) {
-			wakes(t, w, w.health, func() { w.register(w.svc + "-1") })
+		{"the first instance wakes", func(w *world) {
+			wakes(w, w.health, func() { w.register(w.svc + "-1") })
 		}},
-		{"a deregistration wakes", func(t *testing.T, w *world) {
+		{"a deregistration wakes", func(w *world) {
 			w.register(w.svc + "-1")
 			w.register(w.svc + "-2")
-			wakes(t, w, w.health, func() { must(t, w.Agent().ServiceDeregister(w.svc+"-2")) })
+			wakes(w, w.health, func() { w.must(w.Agent().ServiceDeregister(w.svc + "-2")) })
 		}},
-		{"the last deregistration wakes", func(t *testing.T, w *world) {
+		{"the last deregistration wakes", func(w *world) {
 			w.register(w.svc + "-1")
-			wakes(t, w, w.health, func() { must(t, w.Agent().ServiceDeregister(w.svc+"-1")) })
+			wakes(w, w.health, func() { w.must(w.Agent().ServiceDeregister(w.svc + "-1")) })
 		}},
-		{"a status wakes", func(t *testing.T, w *world) {
+		{"a status wakes", func(w *world) {
 			w.register(w.svc+"-1", ttl("critical"))
-			wakes(t, w, w.health, func() { must(t, w.Agent().UpdateTTL("service:"+w.svc+"-1", "", "pass")) })
+			wakes(w, w.health, func() { w.must(w.Agent().UpdateTTL("service:"+w.svc+"-1", "", "pass")) })
 		}},
-		{"changed metadata wakes", func(t *testing.T, w *world) {
+		{"changed metadata wakes", func(w *world) {
 			w.register(w.svc + "-1")
-			wakes(t, w, w.health, func() { w.register(w.svc+"-1", metadata("lane-draining", "true")) })
+			wakes(w, w.health, func() { w.register(w.svc+"-1", metadata("lane-draining", "true")) })
 		}},
-		{"the same registration again does not wake", func(t *testing.T, w *world) {
+		{"the same registration again does not wake", func(w *world) {
 			w.register(w.svc+"-1", ttl("passing"))
-			sleeps(t, w, w.health, func() { w.register(w.svc+"-1", ttl("passing")) })
+			sleeps(w, w.health, func() { w.register(w.svc+"-1", ttl("passing")) })
 		}},
-		{"the same status again does not wake", func(t *testing.T, w *world) {
+		{"the same status again does not wake", func(w *world) {
 			w.register(w.svc+"-1", ttl("passing"))
-			must(t, w.Agent().UpdateTTL("service:"+w.svc+"-1", "ok", "pass"))
-			sleeps(t, w, w.health, func() { must(t, w.Agent().UpdateTTL("service:"+w.svc+"-1", "ok", "pass")) })
+			w.must(w.Agent().UpdateTTL("service:"+w.svc+"-1", "ok", "pass"))
+			sleeps(w, w.health, func() { w.must(w.Agent().UpdateTTL("service:"+w.svc+"-1", "ok", "pass")) })
 		}},
-		{"another output does not wake", func(t *testing.T, w *world) {
+		{"another output does not wake", func(w *world) {
 			w.register(w.svc+"-1", ttl("passing"))
-			sleeps(t, w, w.health, func() { must(t, w.Agent().UpdateTTL("service:"+w.svc+"-1", "other", "pass")) })
+			sleeps(w, w.health, func() { w.must(w.Agent().UpdateTTL("service:"+w.svc+"-1", "other", "pass")) })
 		}},
-		{"another service does not wake", func(t *testing.T, w *world) {
+		{"another service does not wake", func(w *world) {
 			w.register(w.svc + "-1")
-			other := &world{t: t, addr: w.addr, Client: w.Client, svc: w.svc + "-other"}
-			sleeps(t, w, w.health, func() { other.register(w.svc + "-other-1") })
+			other := &world{t: w.t, addr: w.addr, Client: w.Client, svc: w.svc + "-other"}
+			sleeps(w, w.health, func() { other.register(w.svc + "-other-1") })
 		}},
-		{"another's removal does not wake a service that is not there", func(t *testing.T, w *world) {
-			other := &world{t: t, addr: w.addr, Client: w.Client, svc: w.svc + "-other"}
+		{"another's removal does not wake a service that is not there", func(w *world) {
+			other := &world{t: w.t, addr: w.addr, Client: w.Client, svc: w.svc + "-other"}
 			other.register(w.svc + "-other-1")
 			index := w.index(w.health)
-			got := waits(t, w.health, index, 2*short, func() { must(t, w.Agent().ServiceDeregister(w.svc+"-other-1")) })
+			got := waits(w, w.health, index, 2*short, func() { w.must(w.Agent().ServiceDeregister(w.svc + "-other-1")) })
 			if got.after < 2*short || got.index < index {
-				t.Errorf("answered after %s with %d, want to wait and at least %d", got.after, got.index, index)
+				w.t.Errorf("answered after %s with %d, want to wait and at least %d", got.after, got.index, index)
 			}
 		}},
-		{"a key's write does not wake a service", func(t *testing.T, w *world) {
+		{"a key's write does not wake a service", func(w *world) {
 			w.register(w.svc + "-1")
-			sleeps(t, w, w.health, func() { set(w, w.svc, "v") })
+			sleeps(w, w.health, func() { set(w, w.svc, "v") })
 		}},
-		{"an index from the future waits and gives the real one", func(t *testing.T, w *world) {
+		{"an index from the future waits and gives the real one", func(w *world) {
 			w.register(w.svc + "-1")
 			index := w.index(w.health)
-			got := waits(t, w.health, index+1_000_000, 3*short, func() { w.register(w.svc + "-2") })
+			got := waits(w, w.health, index+1_000_000, 3*short, func() { w.register(w.svc + "-2") })
 			if got.after < 3*short || got.index <= index || got.index > index+1000 {
-				t.Errorf("after %s index %d, want the end of the wait and a bit more than %d", got.after, got.index, index)
+				w.t.Errorf("after %s index %d, want the end of the wait and a bit more than %d", got.after, got.index, index)
 			}
 		}},
-		{"an index from the past answers at once", func(t *testing.T, w *world) {
+		{"an index from the past answers at once", func(w *world) {
 			w.register(w.svc + "-1")
-			got := waits(t, w.health, 1, soon, nil)
+			got := waits(w, w.health, 1, soon, nil)
 			if got.after > soon/2 || got.index <= 1 {
-				t.Errorf("after %s index %d, want at once and more than 1", got.after, got.index)
+				w.t.Errorf("after %s index %d, want at once and more than 1", got.after, got.index)
 			}
 		}},
-		{"a filter does not narrow what wakes", func(t *testing.T, w *world) {
+		{"a filter does not narrow what wakes", func(w *world) {
 			w.register(w.svc+"-1", metadata("lane", "alice"))
 			ask := func(o *api.QueryOptions) (*api.QueryMeta, error) {
 				if o == nil {
@@ -185,9 +185,9 @@ func TestBlocking(t *testing.T) {
 				o.Filter = `Service.Meta.lane == "alice"`
 				return w.health(o)
 			}
-			wakes(t, w, ask, func() { w.register(w.svc+"-2", metadata("lane", "bob")) })
+			wakes(w, ask, func() { w.register(w.svc+"-2", metadata("lane", "bob")) })
 		}},
-		{"a stale read blocks too", func(t *testing.T, w *world) {
+		{"a stale read blocks too", func(w *world) {
 			w.register(w.svc + "-1")
 			ask := func(o *api.QueryOptions) (*api.QueryMeta, error) {
 				if o == nil {
@@ -196,136 +196,136 @@ func TestBlocking(t *testing.T) {
 				o.AllowStale = true
 				return w.health(o)
 			}
-			wakes(t, w, ask, func() { w.register(w.svc + "-2") })
+			wakes(w, ask, func() { w.register(w.svc + "-2") })
 		}},
-		{"the list of services wakes for a new one", func(t *testing.T, w *world) {
+		{"the list of services wakes for a new one", func(w *world) {
 			ask := func(o *api.QueryOptions) (*api.QueryMeta, error) {
 				_, qm, err := w.Catalog().Services(o)
 				return qm, err
 			}
-			wakes(t, w, ask, func() { w.register(w.svc + "-1") })
+			wakes(w, ask, func() { w.register(w.svc + "-1") })
 		}},
-		{"the list of services does not wake for a status", func(t *testing.T, w *world) {
+		{"the list of services does not wake for a status", func(w *world) {
 			w.register(w.svc+"-1", ttl("critical"))
 			ask := func(o *api.QueryOptions) (*api.QueryMeta, error) {
 				_, qm, err := w.Catalog().Services(o)
 				return qm, err
 			}
-			sleeps(t, w, ask, func() { must(t, w.Agent().UpdateTTL("service:"+w.svc+"-1", "", "pass")) })
+			sleeps(w, ask, func() { w.must(w.Agent().UpdateTTL("service:"+w.svc+"-1", "", "pass")) })
 		}},
-		{"the catalog of a service wakes", func(t *testing.T, w *world) {
+		{"the catalog of a service wakes", func(w *world) {
 			w.register(w.svc + "-1")
 			ask := func(o *api.QueryOptions) (*api.QueryMeta, error) {
 				_, qm, err := w.Catalog().Service(w.svc, "", o)
 				return qm, err
 			}
-			wakes(t, w, ask, func() { w.register(w.svc + "-2") })
+			wakes(w, ask, func() { w.register(w.svc + "-2") })
 		}},
-		{"checks in a state wake", func(t *testing.T, w *world) {
+		{"checks in a state wake", func(w *world) {
 			ask := func(o *api.QueryOptions) (*api.QueryMeta, error) {
 				_, qm, err := w.Health().State("any", o)
 				return qm, err
 			}
-			wakes(t, w, ask, func() { w.register(w.svc+"-1", ttl("")) })
+			wakes(w, ask, func() { w.register(w.svc+"-1", ttl("")) })
 		}},
-		{"a key wakes for its write", func(t *testing.T, w *world) {
+		{"a key wakes for its write", func(w *world) {
 			set(w, w.svc, "1")
-			wakes(t, w, key(w), func() { set(w, w.svc, "2") })
+			wakes(w, key(w), func() { set(w, w.svc, "2") })
 		}},
-		{"a key wakes when it comes", func(t *testing.T, w *world) {
-			wakes(t, w, key(w), func() { set(w, w.svc, "1") })
+		{"a key wakes when it comes", func(w *world) {
+			wakes(w, key(w), func() { set(w, w.svc, "1") })
 		}},
-		{"a key wakes when it goes", func(t *testing.T, w *world) {
+		{"a key wakes when it goes", func(w *world) {
 			set(w, w.svc, "1")
-			wakes(t, w, key(w), func() { _, err := w.KV().Delete(w.svc, nil); must(t, err) })
+			wakes(w, key(w), func() { _, err := w.KV().Delete(w.svc, nil); w.must(err) })
 		}},
-		{"a key does not wake for the same value", func(t *testing.T, w *world) {
+		{"a key does not wake for the same value", func(w *world) {
 			set(w, w.svc, "1")
-			sleeps(t, w, key(w), func() { set(w, w.svc, "1") })
+			sleeps(w, key(w), func() { set(w, w.svc, "1") })
 		}},
-		{"a key does not wake for another", func(t *testing.T, w *world) {
+		{"a key does not wake for another", func(w *world) {
 			set(w, w.svc, "1")
-			sleeps(t, w, key(w), func() { set(w, w.svc+"x", "1") })
+			sleeps(w, key(w), func() { set(w, w.svc+"x", "1") })
 		}},
-		{"a missing key does not wake for another", func(t *testing.T, w *world) {
+		{"a missing key does not wake for another", func(w *world) {
 			index := w.index(key(w))
-			got := waits(t, key(w), index, 2*short, func() { set(w, w.svc+"x", "1") })
+			got := waits(w, key(w), index, 2*short, func() { set(w, w.svc+"x", "1") })
 			if got.after < 2*short {
-				t.Errorf("woke after %s", got.after)
+				w.t.Errorf("woke after %s", got.after)
 			}
 		}},
-		{"a prefix wakes for a write below", func(t *testing.T, w *world) {
+		{"a prefix wakes for a write below", func(w *world) {
 			set(w, w.svc+"/a", "1")
-			wakes(t, w, tree(w), func() { set(w, w.svc+"/b", "1") })
+			wakes(w, tree(w), func() { set(w, w.svc+"/b", "1") })
 		}},
-		{"a prefix wakes for a removal below", func(t *testing.T, w *world) {
+		{"a prefix wakes for a removal below", func(w *world) {
 			set(w, w.svc+"/a", "1")
 			set(w, w.svc+"/b", "1")
-			wakes(t, w, tree(w), func() { _, err := w.KV().Delete(w.svc+"/a", nil); must(t, err) })
+			wakes(w, tree(w), func() { _, err := w.KV().Delete(w.svc+"/a", nil); w.must(err) })
 		}},
-		{"a prefix wakes when its last key goes", func(t *testing.T, w *world) {
+		{"a prefix wakes when its last key goes", func(w *world) {
 			set(w, w.svc+"/a", "1")
-			wakes(t, w, tree(w), func() { _, err := w.KV().DeleteTree(w.svc+"/", nil); must(t, err) })
+			wakes(w, tree(w), func() { _, err := w.KV().DeleteTree(w.svc+"/", nil); w.must(err) })
 		}},
-		{"a prefix does not wake for its neighbour", func(t *testing.T, w *world) {
+		{"a prefix does not wake for its neighbour", func(w *world) {
 			set(w, w.svc+"/a", "1")
-			sleeps(t, w, tree(w), func() { set(w, w.svc+"x", "1") })
+			sleeps(w, tree(w), func() { set(w, w.svc+"x", "1") })
 		}},
-		{"a lock wakes its key, and a session's end too", func(t *testing.T, w *world) {
+		{"a lock wakes its key, and a session's end too", func(w *world) {
 			set(w, w.svc, "1")
 			id := w.session(&api.SessionEntry{Behavior: "delete", LockDelay: time.Millisecond})
-			wakes(t, w, key(w), func() {
+			wakes(w, key(w), func() {
 				ok, _, err := w.KV().Acquire(&api.KVPair{Key: w.svc, Value: []byte("1"), Session: id}, nil)
-				must(t, err)
-				equal(t, "acquired", ok, true)
+				w.must(err)
+				w.equal("acquired", ok, true)
 			})
-			wakes(t, w, key(w), func() { _, err := w.Session().Destroy(id, nil); must(t, err) })
+			wakes(w, key(w), func() { _, err := w.Session().Destroy(id, nil); w.must(err) })
 		}},
-		{"sessions wake", func(t *testing.T, w *world) {
+		{"sessions wake", func(w *world) {
 			ask := func(o *api.QueryOptions) (*api.QueryMeta, error) {
 				_, qm, err := w.Session().List(o)
 				return qm, err
 			}
-			wakes(t, w, ask, func() { w.session(&api.SessionEntry{}) })
+			wakes(w, ask, func() { w.session(&api.SessionEntry{}) })
 		}},
-		{"a session that is asked for wakes when it ends", func(t *testing.T, w *world) {
+		{"a session that is asked for wakes when it ends", func(w *world) {
 			id := w.session(&api.SessionEntry{})
 			ask := func(o *api.QueryOptions) (*api.QueryMeta, error) {
 				_, qm, err := w.Session().Info(id, o)
 				return qm, err
 			}
-			wakes(t, w, ask, func() { _, err := w.Session().Destroy(id, nil); must(t, err) })
+			wakes(w, ask, func() { _, err := w.Session().Destroy(id, nil); w.must(err) })
 		}},
-		{"a service of the agent by its hash", func(t *testing.T, w *world) {
+		{"a service of the agent by its hash", func(w *world) {
 			w.register(w.svc + "-1")
 			first, _, err := w.Agent().Service(w.svc+"-1", nil)
-			must(t, err)
+			w.must(err)
 			type result struct {
 				svc *api.AgentService
 				err error
 			}
 			done := make(chan result, 1)
 			go func() {
-				o := (&api.QueryOptions{WaitHash: first.ContentHash, WaitTime: soon}).WithContext(t.Context())
+				o := (&api.QueryOptions{WaitHash: first.ContentHash, WaitTime: soon}).WithContext(w.t.Context())
 				svc, _, err := w.Agent().Service(w.svc+"-1", o)
 				done <- result{svc, err}
 			}()
 			select {
 			case r := <-done:
-				t.Fatalf("did not block: %+v", r)
+				w.t.Fatalf("did not block: %+v", r)
 			case <-time.After(short):
 			}
 			w.register(w.svc+"-1", metadata("k", "v"))
 			r := <-done
-			must(t, r.err)
-			equal(t, "meta", r.svc.Meta, map[string]string{"k": "v"})
+			w.must(r.err)
+			w.equal("meta", r.svc.Meta, map[string]string{"k": "v"})
 		}},
-		{"a client that leaves ends its wait", func(t *testing.T, w *world) {
-			ctx, cancel := context.WithTimeout(t.Context(), short)
+		{"a client that leaves ends its wait", func(w *world) {
+			ctx, cancel := context.WithTimeout(w.t.Context(), short)
 			defer cancel()
 			o := (&api.QueryOptions{WaitIndex: 1_000_000_000, WaitTime: soon}).WithContext(ctx)
 			if _, err := w.health(o); err == nil || ctx.Err() == nil {
-				t.Errorf("error %v, context %v: want both", err, ctx.Err())
+				w.t.Errorf("error %v, context %v: want both", err, ctx.Err())
 			}
 		}},
 	})
@@ -335,7 +335,7 @@ func TestBlocking(t *testing.T) {
 func (w *world) session(e *api.SessionEntry) string {
 	w.t.Helper()
 	id, _, err := w.Session().CreateNoChecks(e, nil)
-	must(w.t, err)
+	w.must(err)
 	w.t.Cleanup(func() { _, _ = w.Session().Destroy(id, nil) })
 	return id
 }

@@ -2,7 +2,6 @@ package dev
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"regexp"
 	"slices"
@@ -33,13 +32,13 @@ func (r *Registry) catalogRegister(_ http.ResponseWriter, req *http.Request) (an
 	}
 	switch {
 	case reg.Datacenter != r.opts.Datacenter:
-		return nil, errors.New("No path to datacenter")
+		return nil, say("No path to datacenter")
 	case reg.Node == "":
-		return nil, errors.New("Must provide node")
+		return nil, say("Must provide node")
 	case reg.ID != "" && !nodeID.MatchString(reg.ID):
-		return nil, errors.New("Bad node ID: uuid string is wrong length")
+		return nil, say("Bad node ID: uuid string is wrong length")
 	case reg.Address == "" && !reg.SkipNodeUpdate:
-		return nil, errors.New("Must provide address if SkipNodeUpdate is not set")
+		return nil, say("Must provide address if SkipNodeUpdate is not set")
 	}
 	if svc := reg.Service; svc != nil {
 		if svc.ID == "" {
@@ -49,13 +48,13 @@ func (r *Registry) catalogRegister(_ http.ResponseWriter, req *http.Request) (an
 			svc.Weights = &weights{1, 1}
 		}
 		if svc.ID != "" && svc.Service == "" {
-			return nil, errors.New("Must provide service name (Service.Service) when service ID is provided")
+			return nil, say("Must provide service name (Service.Service) when service ID is provided")
 		}
 		if anyAddress(svc.Address) {
-			return nil, errors.New("Invalid service address")
+			return nil, say("Invalid service address")
 		}
 		if err := validateMeta(svc.Meta); err != nil {
-			return nil, errors.New("failed inserting service: Invalid Service Meta for node " + reg.Node + " and serviceID " + svc.ID + ": " + err.Error())
+			return nil, say("failed inserting service: Invalid Service Meta for node %s and serviceID %s: %v", reg.Node, svc.ID, err)
 		}
 	}
 	if reg.Check != nil {
@@ -106,10 +105,10 @@ func (r *Registry) catalogDeregister(_ http.ResponseWriter, req *http.Request) (
 		return nil, err
 	}
 	if body.Datacenter != "" && body.Datacenter != r.opts.Datacenter {
-		return nil, errors.New("No path to datacenter")
+		return nil, say("No path to datacenter")
 	}
 	if body.Node == "" {
-		return nil, errors.New("Must provide node")
+		return nil, say("Must provide node")
 	}
 	return true, r.write(func(s *store, idx uint64) error {
 		switch {

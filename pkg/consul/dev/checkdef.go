@@ -81,15 +81,15 @@ func (t *checkType) validate() error {
 	case t.foreign():
 		return errors.New("this registry makes TTL, HTTP and TCP checks only")
 	case t.Interval > 0 && t.TTL > 0:
-		return errors.New("Interval and TTL cannot both be specified")
+		return say("Interval and TTL cannot both be specified")
 	case probes && t.Interval <= 0:
-		return errors.New("Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP or OSService checks")
+		return say("Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP or OSService checks")
 	case !probes && t.TTL <= 0:
-		return errors.New("TTL must be > 0 for TTL checks")
+		return say("TTL must be > 0 for TTL checks")
 	case t.OutputMaxSize < 0:
-		return errors.New("MaxOutputMaxSize must be positive")
+		return say("MaxOutputMaxSize must be positive")
 	case t.FailuresBeforeWarning > t.FailuresBeforeCritical:
-		return errors.New("FailuresBeforeWarning can't be higher than FailuresBeforeCritical")
+		return say("FailuresBeforeWarning can't be higher than FailuresBeforeCritical")
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ var metaKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 func validateMeta(meta map[string]string) error {
 	if len(meta) > metaMaxPairs {
-		return fmt.Errorf("Node metadata cannot contain more than %d key/value pairs", metaMaxPairs)
+		return say("Node metadata cannot contain more than %d key/value pairs", metaMaxPairs)
 	}
 	for key, value := range meta {
 		var why string
@@ -148,7 +148,7 @@ func validateMeta(meta map[string]string) error {
 		default:
 			continue
 		}
-		return fmt.Errorf("Couldn't load metadata pair ('%s', '%s'): %s", key, value, why)
+		return say("Couldn't load metadata pair ('%s', '%s'): %s", key, value, why)
 	}
 	return nil
 }

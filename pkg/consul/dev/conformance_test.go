@@ -21,7 +21,7 @@ import (
 // fails whichever side it is on, and a row fails without the real one too.
 type conformance struct {
 	name string
-	run  func(t *testing.T, w *world)
+	run  func(w *world)
 }
 
 // world is one registry and names that are this row's own, since the real
@@ -40,7 +40,7 @@ func runConformance(t *testing.T, rows []conformance) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			consultest.Each(t, func(t *testing.T, addr string) {
-				row.run(t, newWorld(t, addr))
+				row.run(newWorld(t, addr))
 			})
 		})
 	}
@@ -124,13 +124,6 @@ func (r reply) wants(t *testing.T, code int, text string) {
 	}
 }
 
-// text is a row of one plain request whose code and text are known.
-func text(name, method, path, body string, code int, want string) conformance {
-	return conformance{name, func(t *testing.T, w *world) {
-		w.http(method, path, body).wants(t, code, want)
-	}}
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -150,14 +143,20 @@ func code(err error) int {
 	return 0
 }
 
-func equal[T any](t *testing.T, what string, got, want T) {
-	t.Helper()
+func (w *world) must(err error) {
+	w.t.Helper()
+	must(w.t, err)
+}
+
+// equal compares by what JSON shows, so that []any{...} can list expectations.
+func (w *world) equal(what string, got, want any) {
+	w.t.Helper()
 	a, err := json.Marshal(got)
-	must(t, err)
+	w.must(err)
 	b, err := json.Marshal(want)
-	must(t, err)
+	w.must(err)
 	if string(a) != string(b) {
-		t.Errorf("%s: got %s, want %s", what, a, b)
+		w.t.Errorf("%s: got %s, want %s", what, a, b)
 	}
 }
 

@@ -15,7 +15,7 @@ type filterer struct{ f *bexpr.Filter }
 func newFilter(expression string, kind any) (filterer, error) {
 	f, err := bexpr.CreateFilter(expression, nil, kind)
 	if err != nil {
-		return filterer{}, serverFailure{err} // 500, with its own text
+		return filterer{}, serverError{err} // 500, with its own text
 	}
 	return filterer{f}, nil
 }

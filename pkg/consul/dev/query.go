@@ -1,7 +1,6 @@
 package dev
 
 import (
-	"errors"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -60,7 +59,7 @@ func (r *Registry) query(req *http.Request) (queryOptions, error) {
 		q.index = index
 	}
 	if dc := q.params.Get("dc"); dc != "" && dc != r.opts.Datacenter {
-		return q, serverFailure{errors.New("No path to datacenter")}
+		return q, serverError{say("No path to datacenter")}
 	}
 	return q, nil
 }

@@ -15,26 +15,31 @@ const maxKVValue = 512 << 10
 // maxBody bounds every other request body, in bytes.
 const maxBody = 1 << 20
 
-// failure is an answer of plain text that is no success.
-type failure struct {
+// textError is an answer of plain text that is no success.
+type textError struct {
 	code int
 	text string
 }
 
-func (f failure) Error() string { return f.text }
+func (f textError) Error() string { return f.text }
 
-func failf(code int, format string, args ...any) error {
-	return failure{code, fmt.Sprintf(format, args...)}
+// say is an error in Consul's own words, which often begin with a capital.
+func say(format string, args ...any) error {
+	return textError{http.StatusInternalServerError, fmt.Sprintf(format, args...)}
 }
 
-// serverFailure is what Consul's agent hears from its servers. Some endpoints
+func failf(code int, format string, args ...any) error {
+	return textError{code, fmt.Sprintf(format, args...)}
+}
+
+// serverError is what Consul's agent hears from its servers. Some endpoints
 // then still write the headers of a read that found nothing.
-type serverFailure struct{ error }
+type serverError struct{ error }
 
-// status is not a failure: the answer has a body, and this code.
-type status struct{ code int }
+// codeError is not a failure: the answer has a body, and this code.
+type codeError struct{ code int }
 
-func (s status) Error() string { return strconv.Itoa(s.code) }
+func (s codeError) Error() string { return strconv.Itoa(s.code) }
 
 // handler answers with a value that is rendered as JSON, with nil and no error
 // if it has written its own answer, or with an error.
@@ -42,13 +47,13 @@ type handler func(w http.ResponseWriter, req *http.Request) (any, error)
 
 func answer(w http.ResponseWriter, v any, err error) {
 	code := http.StatusOK
-	var s status
-	var f failure
+	var s codeError
+	var f textError
 	switch {
 	case errors.As(err, &s):
 		code = s.code
 	case errors.As(err, &f):
-		writeText(w, f.code, f.text)
+		writeText(w, f.code, err.Error()) // with what wraps it
 		return
 	case err != nil:
 		writeText(w, http.StatusInternalServerError, err.Error())

@@ -112,7 +112,7 @@ func (r *Registry) statusPeers(_ http.ResponseWriter, req *http.Request) (any, e
 func late(h handler) handler {
 	return func(w http.ResponseWriter, req *http.Request) (any, error) {
 		v, err := h(w, req)
-		var refused serverFailure
+		var refused serverError
 		if errors.As(err, &refused) {
 			meta{}.write(w)
 			w.Header().Set("X-Consul-KnownLeader", "false")

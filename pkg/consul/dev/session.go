@@ -44,7 +44,7 @@ func (r *Registry) sessionCreate(_ http.ResponseWriter, req *http.Request) (any,
 	case "":
 		sess.Behavior = behaviorRelease
 	default:
-		return nil, fmt.Errorf("Invalid Behavior setting '%s'", sess.Behavior)
+		return nil, say("Invalid Behavior setting '%s'", sess.Behavior)
 	}
 	ttl, err := sessionTTL(sess)
 	if err != nil {
@@ -134,10 +134,10 @@ func sessionTTL(sess *session) (time.Duration, error) {
 	}
 	ttl, err := time.ParseDuration(sess.TTL)
 	if err != nil {
-		return 0, fmt.Errorf("Session TTL '%s' invalid: %v", sess.TTL, err)
+		return 0, say("Session TTL '%s' invalid: %v", sess.TTL, err)
 	}
 	if ttl != 0 && (ttl < minSessionTTL || ttl > maxSessionTTL) {
-		return 0, fmt.Errorf("Invalid Session TTL '%d', must be between [%v=%v]", ttl, minSessionTTL, maxSessionTTL)
+		return 0, say("Invalid Session TTL '%d', must be between [%v=%v]", ttl, minSessionTTL, maxSessionTTL)
 	}
 	return ttl, nil
 }

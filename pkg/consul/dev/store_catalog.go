@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	errMissingNode    = errors.New("Missing node registration")
-	errMissingService = errors.New("Missing service registration")
+	errMissingNode    = say("Missing node registration")
+	errMissingService = say("Missing service registration")
 )
 
 func (s *store) ensureNode(idx uint64, n node) {
@@ -260,16 +260,16 @@ func (s *store) register(idx uint64, now time.Time, r *catalogRegistration) erro
 	}
 	if r.Service != nil {
 		if err := s.ensureService(idx, r.Node, *r.Service); err != nil {
-			return fmt.Errorf("failed inserting service: %s", err)
+			return fmt.Errorf("failed inserting service: %w", err)
 		}
 	}
 	for _, c := range r.Checks {
 		if !strings.EqualFold(c.Node, r.Node) {
-			return fmt.Errorf("Node '%s' for check '%s' doesn't match register request node '%s'", c.Node, c.CheckID, r.Node)
+			return say("Node '%s' for check '%s' doesn't match register request node '%s'", c.Node, c.CheckID, r.Node)
 		}
 		if err := s.ensureCheck(idx, now, *c); err != nil {
 			if errors.Is(err, errMissingService) {
-				return fmt.Errorf("Unknown service ID '%s' for check ID '%s'", c.ServiceID, c.CheckID)
+				return say("Unknown service ID '%s' for check ID '%s'", c.ServiceID, c.CheckID)
 			}
 			return fmt.Errorf("failed inserting check on node %q: %w", r.Node, err)
 		}

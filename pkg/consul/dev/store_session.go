@@ -2,7 +2,6 @@ package dev
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +16,10 @@ func (s *store) createSession(idx uint64, sess session) error {
 	for _, id := range sess.checkIDs() {
 		c := s.checks[checkKey{lower(sess.Node), lower(id)}]
 		if c == nil {
-			return fmt.Errorf("Missing check '%s' registration", id)
+			return say("Missing check '%s' registration", id)
 		}
 		if c.Status == critical {
-			return fmt.Errorf("Check '%s' is in %s state", id, c.Status)
+			return say("Check '%s' is in %s state", id, c.Status)
 		}
 	}
 	sess.CreateIndex, sess.ModifyIndex = idx, idx

@@ -130,7 +130,7 @@ func (r *Registry) txn(w http.ResponseWriter, req *http.Request) (any, error) {
 		code = http.StatusConflict
 	}
 	if write {
-		return answer, status{code}
+		return answer, codeError{code}
 	}
 	read := txnReadResponse{txnResponse: *answer}
 	if !answer.rejected() {
@@ -138,7 +138,7 @@ func (r *Registry) txn(w http.ResponseWriter, req *http.Request) (any, error) {
 	}
 	w.Header().Set("X-Consul-LastContact", "0")
 	w.Header().Set("X-Consul-KnownLeader", strconv.FormatBool(read.KnownLeader))
-	return read, status{code}
+	return read, codeError{code}
 }
 
 // rejected: the operations were not even tried.
@@ -172,7 +172,7 @@ func decodeTxn(req *http.Request, ops *[]txnOp) error {
 	return nil
 }
 
-var errNoKey = errors.New("Must provide key")
+var errNoKey = say("Must provide key")
 
 func (r *Registry) runTxn(ops []txnOp, write bool) *txnResponse {
 	r.mu.Lock()
