@@ -29,9 +29,10 @@ func cmdKillSession(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // within LIMIT unchanged NAME waits until the registry holds what it held then;
-// within LIMIT gone FILE until the process whose id a file holds is gone.
+// within LIMIT gone FILE until the process whose id a file holds is gone; within
+// LIMIT called NAME [N] until a server has got N requests.
 func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
-	positive(ts, neg, args, 3, "within LIMIT unchanged NAME | gone FILE")
+	positive(ts, neg, args, 3, "within LIMIT unchanged NAME | gone FILE | called NAME [N]")
 	limit, err := time.ParseDuration(args[0])
 	ts.Check(err)
 	w := worldOf(ts)
@@ -41,6 +42,17 @@ func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
 			p, err := w.picture()
 			ts.Check(err)
 			return p == w.saved[args[2]], p
+		case "called":
+			s := w.server(ts, args[2])
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			want := 1
+			if len(args) > 3 {
+				n, err := strconv.Atoi(args[3])
+				ts.Check(err)
+				want = n
+			}
+			return s.calls >= want, strconv.Itoa(s.calls)
 		case "gone":
 			pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[2])))
 			ts.Check(err)
