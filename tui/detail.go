@@ -84,7 +84,7 @@ func detailLines(e *traffic.Exchange, f look, w int) []cell {
 	url := traffic.MaskURL(e.URL)
 	p.put(0, strings.TrimSpace(e.Method+" "+url), bold)
 	outcome := plain
-	if e.Failed() {
+	if traffic.Mark(e) == traffic.MarkError {
 		outcome = badText
 	}
 	p.put(0, traffic.Outcome(e)+", "+span(e.Took)+", "+size(e.ResSize), outcome)

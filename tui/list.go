@@ -132,7 +132,7 @@ func (l list) newest() list {
 // is one.
 func (l list) problem(by int) list {
 	for i := l.cur + by; i >= 0 && i < len(l.shown); i += by {
-		if e := l.at(i); e.Failed() || e.Fallback() {
+		if m := traffic.Mark(l.at(i)); m == traffic.MarkError || m == traffic.MarkFallback {
 			l.cur, l.follow = i, false
 			return l.settle()
 		}

@@ -117,7 +117,7 @@ func row(e *traffic.Exchange, cols []column, t text, loc *time.Location) []cell 
 		switch c.field {
 		case colStatus:
 			s = fitLeft(s, c.width)
-			if e.Failed() {
+			if mark == traffic.MarkError {
 				cl = badText
 			}
 		case colMillis:

@@ -32,6 +32,8 @@ const (
 // Route is the exchange's route word.
 func Route(e *Exchange) string {
 	switch {
+	case rejected(e):
+		return RouteGuard
 	case e.Code != "" || e.Kind == lane.KindError:
 		return RouteError
 	case e.Guard == GuardPassed:
@@ -55,14 +57,22 @@ func Route(e *Exchange) string {
 // Mark is the exchange's mark. A failure hides the others: it comes first.
 func Mark(e *Exchange) rune {
 	switch {
+	case rejected(e):
+		return MarkGuard
 	case e.Failed():
 		return MarkError
-	case e.Guard == GuardBounced || e.Guard == GuardRejected:
+	case e.Guard == GuardBounced:
 		return MarkGuard
 	case e.Fallback():
 		return MarkFallback
 	}
 	return MarkNone
+}
+
+// rejected says that a guard turned a request away as it was told to: that has a
+// code of lane's own and is no error all the same. A loop that it broke is one.
+func rejected(e *Exchange) bool {
+	return e.Guard == GuardRejected && e.Code != lane.CodeLoopDetected
 }
 
 // From names the caller in a word: "me" for a call through this session's own
@@ -91,7 +101,7 @@ func Outcome(e *Exchange) string {
 	if e.Code != "" {
 		out += " " + string(e.Code)
 	}
-	if e.Err != "" {
+	if e.Err != "" && e.Code == "" { // with a code, Why says it
 		out += ": " + Printable(e.Err)
 	}
 	return out
@@ -116,7 +126,7 @@ func Why(e *Exchange) string {
 
 // guardWhy speaks for the guard where the guard itself decided.
 func guardWhy(e *Exchange) string {
-	if e.Code != "" {
+	if e.Code != "" && !rejected(e) {
 		return ""
 	}
 	what := "tag " + strconv.Quote(e.Tag) + " is not this lane's"
@@ -141,6 +151,9 @@ func codeWhy(e *Exchange) string {
 	s, l := serviceOf(e), laneOf(e)
 	switch e.Code {
 	case lane.CodeUpstreamConnect:
+		if e.Err != "" {
+			return e.Err
+		}
 		at := ""
 		if e.Addr != "" {
 			at = " at " + e.Addr
@@ -161,60 +174,69 @@ func codeWhy(e *Exchange) string {
 func reasonWhy(e *Exchange) string {
 	s, l := serviceOf(e), laneOf(e)
 	switch e.Reason {
-	case "lane_match":
+	case lane.ReasonLaneMatch:
 		return s + " runs in " + l
-	case "untagged":
+	case lane.ReasonUntagged:
 		return "no tag: the baseline serves it"
-	case "explicit_baseline":
+	case lane.ReasonExplicitBaseline:
 		return "the tag asks for the baseline"
-	case "lane_absent":
+	case lane.ReasonLaneAbsent:
 		return "no instance of " + s + " in " + l
-	case "lane_drained":
+	case lane.ReasonLaneDrained:
 		return "every instance of " + s + " in " + l + " is draining"
-	case "lane_filtered_hard":
+	case lane.ReasonLaneFilteredHard:
 		return s + " in " + l + " is registered for another env, tenant or zone"
-	case "lane_unknown":
+	case lane.ReasonLaneUnknown:
 		return l + " is not in the catalogue of lanes"
-	case "lane_unhealthy":
+	case lane.ReasonLaneUnhealthy:
 		return s + " in " + l + " is not healthy, and the policy allows the baseline"
-	case "lane_registered_unhealthy":
+	case lane.ReasonLaneRegisteredUnhealthy:
 		return s + " is registered in " + l + " but not healthy"
-	case "lane_declared_but_absent":
+	case lane.ReasonLaneDeclaredAbsent:
 		return s + " is claimed in " + l + " but no instance is registered"
-	case "proportional":
+	case lane.ReasonProportional:
 		return "the policy sends a share of " + l + " to the baseline"
-	case "kill_switch":
+	case lane.ReasonKillSwitch:
 		return l + " is switched off by a kill switch: the baseline serves it"
-	case "tag_invalid":
+	case lane.ReasonTagInvalid:
 		return "tag " + strconv.Quote(e.Tag) + " is no valid lane name"
-	case "tag_invalid_dropped":
+	case lane.ReasonTagInvalidDropped:
 		return "tag " + strconv.Quote(e.Tag) + " is no valid lane name and was dropped: the baseline serves it"
-	case "absence_not_trusted":
+	case lane.ReasonAbsenceNotTrusted:
 		return "the registry is out of date: whether " + s + " runs in " + l + " is not known"
-	case "no_baseline_registered":
+	case lane.ReasonNoBaseline:
 		return "no baseline instance of " + s + " is registered"
-	case "no_healthy_baseline":
+	case lane.ReasonNoHealthyBaseline:
 		return "no baseline instance of " + s + " is healthy"
-	case "no_instance_satisfies_env_tenant_zone":
+	case lane.ReasonHardConstraint:
 		return "no instance of " + s + " matches this env, tenant and zone"
-	case "service_has_no_instances":
+	case lane.ReasonNoInstances:
 		return "the registry has no instance of " + s
-	case "registry_unreachable":
+	case lane.ReasonRegistryUnreachable:
 		if e.Kind == lane.KindStatic {
 			return "the registry cannot be reached: the configured baseline serves it"
 		}
 		return "the registry cannot be reached, and nothing is known of " + s
-	case "acl_filtered":
+	case lane.ReasonACLFiltered:
 		return "the registry's access rules hide instances of " + s
-	case "cross_zone_not_allowed":
+	case lane.ReasonCrossZoneNotAllowed:
 		return "no instance of " + s + " in this zone, and no more may go to another"
-	case "only_candidate_is_this_proxy":
+	case lane.ReasonOnlyThisProxy:
 		return "the only instance of " + s + " is this proxy itself: a loop"
-	case "max_hops":
+	case lane.ReasonMaxHops:
 		return "the request passed too many proxies: a loop"
-	case "external_host":
+	case lane.ReasonExternalHost:
 		return "not a service of the registry: passed on without lane headers"
+	case lane.ReasonForced:
+		return "a guard sent it on to the baseline"
+	case lane.ReasonRegistryStale:
+		return "the registry has no leader, and nothing is known of " + s
+	case "guard_loop":
+		return "it came to a guard for the second time: a loop"
 	case "":
+		if e.Code == "E_BAD_TARGET" {
+			return "the request's target cannot be sent on"
+		}
 		if e.Err != "" {
 			return "no decision: " + e.Err
 		}

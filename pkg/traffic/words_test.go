@@ -2,6 +2,8 @@ package traffic
 
 import (
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -52,6 +54,13 @@ func TestRouteMarkWhy(t *testing.T) {
 			"GUARD", 'x', `tag "dev-bob" is not this lane's: sent on to the baseline, the local process was not called`},
 		{"rejected", Exchange{Front: FrontGuard, Guard: GuardRejected, Status: 421},
 			"GUARD", 'x', "no tag: turned away, the local process was not called"},
+		{"rejected with its code", Exchange{Front: FrontGuard, Guard: GuardRejected, Kind: lane.KindError, Code: "E_GUARD_REJECTED", Reason: "guard_rejected", Tag: "x", Status: 421},
+			"GUARD", 'x', `tag "x" is not this lane's: turned away, the local process was not called`},
+		{"loop at the guard", Exchange{Front: FrontGuard, Guard: GuardRejected, Kind: lane.KindError, Code: lane.CodeLoopDetected, Reason: "guard_loop", Status: 508},
+			"ERR", '!', "it came to a guard for the second time: a loop"},
+		{"local port closed", Exchange{Front: FrontGuard, Guard: GuardPassed, Kind: lane.KindLaneMatch, Code: lane.CodeUpstreamConnect, Err: "the local process of users takes no connection", Status: 502},
+			"ERR", '!', "the local process of users takes no connection"},
+		{"bad target", Exchange{Kind: lane.KindError, Code: "E_BAD_TARGET", Status: 400}, "ERR", '!', "the request's target cannot be sent on"},
 		{"bounced to nobody", Exchange{Front: FrontGuard, Service: "users", Guard: GuardBounced, Kind: lane.KindError, Reason: "no_baseline_registered", Code: lane.CodeNoBaseline, Status: 503},
 			"ERR", '!', "no baseline instance of users is registered"},
 		{"probe", Exchange{Front: FrontGuard, Guard: GuardProbe, Status: 200},
@@ -96,13 +105,31 @@ func TestFrom(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	for want, e := range map[string]Exchange{
 		"201":                {Status: 201},
-		"503 E_NO_BASELINE":  {Status: 503, Code: lane.CodeNoBaseline},
+		"503 E_NO_BASELINE":  {Status: 503, Code: lane.CodeNoBaseline, Err: "not twice"},
 		"no response: EOF":   {Err: "EOF"},
 		"no response":        {},
 		`200: cut off \x1b[`: {Status: 200, Err: "cut off \x1b["},
 	} {
 		if got := Outcome(&e); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestEveryReasonHasWords: a new reason of a decision needs some here.
+func TestEveryReasonHasWords(t *testing.T) {
+	src, err := os.ReadFile("../lane/reason.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`Reason\w+\s+Reason = "(\w+)"`).FindAllSubmatch(src, -1)
+	if len(found) < 20 {
+		t.Fatalf("only %d reasons found", len(found))
+	}
+	for _, f := range found {
+		e := Exchange{Kind: lane.KindBaseline, Reason: lane.Reason(f[1])}
+		if Why(&e) == strings.ReplaceAll(string(f[1]), "_", " ") {
+			t.Errorf("reason %s has no words", f[1])
 		}
 	}
 }
