@@ -2,28 +2,233 @@ package demo
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"lane/pkg/traffic"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func options() Options { return Options{Now: time.Now} }
+
+// emptyTemp gives the demo a temporary directory of its own, which has to be
+// empty at the end.
+func emptyTemp(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "d") // a socket's path is short by nature, a test's directory is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("TMP", dir)
+	t.Cleanup(func() {
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 {
+			t.Errorf("left in the temporary directory: %v %v", left, err)
+		}
+		_ = os.RemoveAll(dir)
+	})
+}
+
 func TestTheTourHolds(t *testing.T) {
-	told := 0
-	began := time.Now()
-	r, err := Tour(t.Context(), Options{Now: time.Now}, func(s Shown) error {
-		told++
-		t.Logf("%v %d %v %s: %s", time.Since(began), s.N, s.OK, s.Text, s.Detail)
+	emptyTemp(t)
+	var told []Shown
+	r, err := Tour(t.Context(), options(), func(s Shown) error {
+		told = append(told, s)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.OK || told != len(theTour()) || len(r.Steps) != told {
-		t.Errorf("ok %v, %d steps told, %d reported, %d in the tour", r.OK, told, len(r.Steps), len(theTour()))
+	for i, s := range told {
+		if !s.OK || s.N != i+1 || s.Text == "" || s.Detail == "" {
+			t.Errorf("step %+v", s)
+		}
+	}
+	if n := len(theTour()); !r.OK || len(told) != n || len(r.Steps) != n || r.Schema != ReportSchema {
+		t.Errorf("ok %v, %d steps told, %d reported, %d in the tour", r.OK, len(told), len(r.Steps), n)
 	}
 }
 
-var _ context.Context
+// in runs f in a world of its own.
+func in(t *testing.T, f func(ctx context.Context, w *World) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return Run(ctx, options(), f)
+}
+
+func quiet(Shown) error { return nil }
+
+// Each claim can be wrong: the tour says so where the world is not as claimed,
+// and goes on.
+func TestAWrongClaimIsSeen(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(ctx context.Context, w *World) error
+		says  []string // the steps that have to be WRONG
+		fine  []string // and others that stay right
+	}{
+		{"the baseline lacks reviews",
+			func(ctx context.Context, w *World) error {
+				err := w.api(ctx, http.MethodPut, "/v1/agent/service/deregister/reviews-1", nil, nil)
+				return errors.Join(err, until(ctx, startLimit, "the routers know", func() bool {
+					return len(w.watcher.Catalog().Service(reviews).Instances) == 1
+				}))
+			},
+			[]string{"no tag: the baseline serves everything", "four baseline services are in it, and know no lanes",
+				"bob's tag: the chain leaves his lane and comes back to it", "24 requests at once: no tag ever gets into another's lane",
+				"her reviews answer differently, to her alone", "no tag at alice's registered address: bounced, her process not called"},
+			[]string{"alice's tag: her local reviews, all else the baseline"}},
+		{"alice has gone",
+			func(ctx context.Context, w *World) error { return w.alice.end(ctx) },
+			[]string{"alice's tag: her local reviews, all else the baseline", "two developers have put one local process each into a lane",
+				"each response says what happened, in X-Lane-Decision", "the trace goes all the way, and the lane with it",
+				"no tag at alice's registered address: bounced, her process not called", "a host outside the registry gets no tag"},
+			[]string{"bob's tag: the chain leaves his lane and comes back to it", "no tag: the baseline serves everything"}},
+		{"somebody is registered in between",
+			func(ctx context.Context, w *World) error {
+				return w.register(ctx, &service{name: "search", addr: "127.0.0.1:1"})
+			},
+			[]string{"his ends too: the registry is as it was before"},
+			[]string{"a registry runs on this machine alone"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			emptyTemp(t)
+			wrong := map[string]bool{}
+			err := in(t, func(ctx context.Context, w *World) error {
+				if err := c.spoil(ctx, w); err != nil {
+					return err
+				}
+				var some []step
+				for _, s := range theTour() {
+					if slices.Contains(c.says, s.says) || slices.Contains(c.fine, s.says) {
+						some = append(some, s)
+					}
+				}
+				if len(some) < len(c.says)+len(c.fine) {
+					t.Errorf("some of %q are not in the tour", append(c.says, c.fine...))
+				}
+				r, err := walk(ctx, w, some, quiet)
+				if r.OK {
+					t.Error("the report says ok")
+				}
+				for _, s := range r.Steps {
+					wrong[s.Text] = wrong[s.Text] || !s.OK
+					if !s.OK && s.Detail == "" {
+						t.Errorf("%q does not say what was seen", s.Text)
+					}
+				}
+				return err
+			})
+			if want := "the registry is not as it was"; c.name == "alice has gone" {
+				if err != nil {
+					t.Error(err)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("the end says %v, not that %s", err, want)
+			}
+			for _, s := range c.says {
+				if !wrong[s] {
+					t.Errorf("not seen to be wrong: %s", s)
+				}
+			}
+			for _, s := range c.fine {
+				if wrong[s] {
+					t.Errorf("wrong, and should hold: %s", s)
+				}
+			}
+		})
+	}
+}
+
+func TestWalkGoesOnBehindAWrongStep(t *testing.T) {
+	steps := []step{
+		{"one", func(context.Context, *World) (string, error) { return is("a", "b") }},
+		{"two", func(context.Context, *World) (string, error) { return is("a", "a") }},
+		{"three", func(context.Context, *World) (string, error) { return "", errors.New("nobody answers") }},
+	}
+	var told []string
+	r, err := walk(t.Context(), &World{o: options()}, steps, func(s Shown) error {
+		told = append(told, s.Detail)
+		return nil
+	})
+	if got, want := strings.Join(told, "|"), "a: expected b|a|nobody answers"; err != nil || got != want || r.OK {
+		t.Errorf("ok %v, told %q, want %q; error %v", r.OK, got, want, err)
+	}
+	if r, err = walk(t.Context(), &World{o: options()}, steps[1:2], quiet); err != nil || !r.OK {
+		t.Errorf("a right step: ok %v, %v", r.OK, err)
+	}
+	closed := errors.New("stdout is closed")
+	if _, err = walk(t.Context(), &World{o: options()}, steps, func(Shown) error { return closed }); !errors.Is(err, closed) {
+		t.Errorf("who tells has failed: %v", err)
+	}
+}
+
+// An interrupt at any step takes everything down, and is the error.
+func TestInterrupted(t *testing.T) {
+	why := errors.New("enough")
+	for _, at := range []int{0, 1, 5, 17, 20} {
+		emptyTemp(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if at == 0 {
+			cancel(why)
+		}
+		_, err := Tour(ctx, options(), func(s Shown) error {
+			if s.N == at {
+				cancel(why)
+			}
+			return nil
+		})
+		cancel(nil)
+		if !errors.Is(err, why) {
+			t.Errorf("interrupted at step %d: %v", at, err)
+		}
+	}
+}
+
+// What a viewer sees: every kind of row, within the first round.
+func TestShow(t *testing.T) {
+	emptyTemp(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	missing := map[string]bool{traffic.RouteLane: true, traffic.RouteBase: true, traffic.RouteFallback: true,
+		traffic.RouteGuard: true, traffic.RouteExternal: true, traffic.RouteError: true}
+	err := Show(ctx, options(), 100, func(ctx context.Context, v View) error {
+		st, err := v.Status(ctx)
+		if err != nil || st.Lane != "dev-alice" || len(st.Services) != 1 || st.Services[0].Name != reviews {
+			t.Errorf("status %+v, %v", st, err)
+		}
+		var last uint64
+		for n := 0; len(missing) > 0; {
+			rows, _, err := v.Next(ctx, last)
+			if err != nil {
+				return err
+			}
+			for i := range rows {
+				last = rows[i].Seq
+				delete(missing, traffic.Route(&rows[i]))
+			}
+			if n += len(rows); n > 200 {
+				t.Errorf("after %d rows still none of %v", n, missing)
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	failed := errors.New("no terminal")
+	if err := Show(ctx, options(), 100, func(context.Context, View) error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("a viewer that fails: %v", err)
+	}
+}

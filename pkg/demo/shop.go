@@ -40,28 +40,28 @@ const baseline = "baseline"
 // trace, and with it the lane. Nothing else makes a lane work across services.
 var passedOn = [...]string{lane.HeaderTag, "baggage", "traceparent", "tracestate", "x-request-id"}
 
-// Page is what a service answers: who it is, and what it got from those that it
+// page is what a service answers: who it is, and what it got from those that it
 // called.
-type Page struct {
+type page struct {
 	Service string `json:"service"`
 	By      string `json:"by"` // baseline, or the lane
 	Says    string `json:"says"`
 	Request string `json:"request"` // x-request-id, as it arrived
 	Trace   string `json:"trace"`   // traceparent, as it arrived
-	Calls   []Call `json:"calls,omitempty"`
+	Calls   []call `json:"calls,omitempty"`
 }
 
-// Call is one call of a service's, as it went.
-type Call struct {
+// call is one call of a service's, as it went.
+type call struct {
 	Service  string `json:"service"`
 	Status   int    `json:"status"`
 	Decision string `json:"decision"` // X-Lane-Decision
 	Code     string `json:"code,omitempty"`
-	Page     *Page  `json:"page,omitempty"`
+	Page     *page  `json:"page,omitempty"`
 }
 
 // Chain is the calls below a page along reviews, in words.
-func (p *Page) Chain() string {
+func (p *page) Chain() string {
 	if p == nil {
 		return "nobody"
 	}
@@ -80,7 +80,7 @@ func (p *Page) Chain() string {
 }
 
 // called is the page of a service in the chain, nil if it was not called.
-func (p *Page) called(service string) *Page {
+func (p *page) called(service string) *page {
 	if p == nil || p.Service == service {
 		return p
 	}
@@ -93,7 +93,7 @@ func (p *Page) called(service string) *Page {
 }
 
 // all calls f for every page of the chain.
-func (p *Page) all(f func(*Page)) {
+func (p *page) all(f func(*page)) {
 	if p == nil {
 		return
 	}
@@ -116,21 +116,21 @@ type service struct {
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.served.Add(1)
-	page := Page{Service: s.name, By: s.by, Says: s.says,
+	got := page{Service: s.name, By: s.by, Says: s.says,
 		Request: r.Header.Get("x-request-id"), Trace: r.Header.Get("traceparent")}
 	for _, other := range s.calls {
-		page.Calls = append(page.Calls, s.call(r, other))
+		got.Calls = append(got.Calls, s.call(r, other))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(page) // the caller has gone away
+	_ = json.NewEncoder(w).Encode(got) // the caller has gone away
 }
 
 // callLimit is longer than any answer inside one machine takes.
 const callLimit = 5 * time.Second
 
 // call asks another service the same thing that r asked this one.
-func (s *service) call(r *http.Request, other string) Call {
-	c := Call{Service: other}
+func (s *service) call(r *http.Request, other string) call {
+	c := call{Service: other}
 	ctx, cancel := context.WithTimeout(r.Context(), callLimit)
 	defer cancel()
 	_, book, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -159,7 +159,7 @@ type answer struct {
 	Status         int
 	Decision, Code string
 	Guard          string // x-lane-guard
-	Page           *Page  // nil if a service did not answer
+	Page           *page  // nil if a service did not answer
 }
 
 // read takes a response in and closes it.
@@ -171,7 +171,7 @@ func read(res *http.Response) answer {
 	if err != nil || res.StatusCode != http.StatusOK {
 		return a
 	}
-	var p Page
+	var p page
 	if json.Unmarshal(body, &p) == nil && p.Service != "" {
 		a.Page = &p
 	}

@@ -21,8 +21,8 @@ const (
 	chainBob   = "productpage(baseline) -> reviews(baseline) -> ratings(dev-bob)"
 )
 
-// page is the address under which everybody asks for the shop's page.
-const page = "http://productpage/productpage/7"
+// shopPage is the address under which everybody asks for the shop's page.
+const shopPage = "http://productpage/productpage/7"
 
 // theTour is the tour, in its order: later steps stand on earlier ones.
 func theTour() []step {
@@ -180,7 +180,7 @@ func seeFallback(ctx context.Context, w *World) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := w.alice.caller.get(ctx, page, ""); err != nil {
+	if _, err := w.alice.caller.get(ctx, shopPage, ""); err != nil {
 		return "", err
 	}
 	const want = 2
@@ -210,7 +210,7 @@ func seeTrace(ctx context.Context, w *World) (string, error) {
 		return "", err
 	}
 	n, first := 0, a.Page
-	a.Page.all(func(p *Page) {
+	a.Page.all(func(p *page) {
 		if p.Request == first.Request && p.Trace == first.Trace && p.Trace != "" && p.Request != "" {
 			n++
 		}
@@ -277,7 +277,7 @@ func seeUnknown(ctx context.Context, w *World) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a, err := w.alice.caller.get(ctx, page, "dev-nobody")
+	a, err := w.alice.caller.get(ctx, shopPage, "dev-nobody")
 	if err != nil {
 		return "", err
 	}
@@ -294,7 +294,7 @@ func seeUnknown(ctx context.Context, w *World) (string, error) {
 }
 
 func seeMalformed(ctx context.Context, w *World) (string, error) {
-	a, err := w.alice.caller.get(ctx, page, "Dev Alice!")
+	a, err := w.alice.caller.get(ctx, shopPage, "Dev Alice!")
 	if err != nil {
 		return "", err
 	}

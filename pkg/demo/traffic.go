@@ -47,18 +47,18 @@ func (w *World) round() []func(context.Context, int) error {
 			return err
 		}
 	}
-	const shopPage = "http://productpage/productpage/%d"
+	const anyPage = "http://productpage/productpage/%d"
 	straight := "http://" + w.shop[productpage].addr + "/productpage/%d"
 	guard := "http://" + w.alice.status.Services[0].Guard + "/reviews/%d"
 
-	alice := ask(w.alice.caller, shopPage, "")                         // fallback, her reviews, fallback
+	alice := ask(w.alice.caller, anyPage, "")                          // fallback, her reviews, fallback
 	herReviews := ask(w.alice.caller, "http://reviews/reviews/%d", "") // her lane at once
-	bob := ask(w.bob.caller, shopPage, "")
+	bob := ask(w.bob.caller, anyPage, "")
 	customer := ask(w.people, straight, "")
-	plain := ask(w.alice.caller, shopPage, lane.BaselineTag) // alice asks as anybody would
-	stray := ask(w.people, guard, "")                        // found her address in the registry, knows no lanes
+	plain := ask(w.alice.caller, anyPage, lane.BaselineTag) // alice asks as anybody would
+	stray := ask(w.people, guard, "")                       // found her address in the registry, knows no lanes
 	strayBob := ask(w.people, guard, string(w.bob.lane))
-	wrong := ask(w.alice.caller, shopPage, "Dev Alice!")
+	wrong := ask(w.alice.caller, anyPage, "Dev Alice!")
 	elsewhere := func(ctx context.Context, _ int) error {
 		_, err := w.alice.caller.with(ctx, "http://"+w.outside.addr+"/", http.Header{})
 		return err
