@@ -154,6 +154,16 @@ func (m model) press(msg tea.KeyMsg) model {
 		return m
 	}
 	switch {
+	case msg.Type == tea.KeyRunes && len(msg.Runes) > 1 && !msg.Paste:
+		// What is typed fast arrives as one message.
+		for _, r := range msg.Runes {
+			if m.leaving == leaveNot {
+				m = m.press(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: msg.Alt})
+			}
+		}
+		return m
+	case msg.Paste && !m.filter.open:
+		return m // a text that was pasted is not meant as keys
 	case m.asking:
 		return m.answer(msg)
 	case m.filter.open:

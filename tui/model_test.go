@@ -172,6 +172,25 @@ func TestQuit(t *testing.T) {
 	}
 }
 
+// TestFastTyping: a terminal may bring several keys in one message; what is
+// pasted is no keys at all.
+func TestFastTyping(t *testing.T) {
+	typed := func(s string) tea.KeyMsg { return tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(s)} }
+	u := newUser(t, 80, 24).running().send(typed("kkN")).wantSeq(4)
+	u.send(typed("G/svc:ord")).wantScreen(" /svc:ord", "3 of 7 shown").keys("esc").wantSeq(7)
+	u.send(typed("qy"))
+	if u.m.leaving != leaveStop {
+		t.Error("qy did not stop")
+	}
+	pasted := typed("gqy")
+	pasted.Paste = true
+	u = newUser(t, 80, 24).running().send(pasted).wantSeq(7)
+	if u.m.leaving != leaveNot || u.m.asking {
+		t.Error("a pasted text was taken as keys")
+	}
+	u.keys("/").send(pasted).wantScreen(" /gqy")
+}
+
 func TestHelpHasAllKeys(t *testing.T) {
 	u := newUser(t, 80, 24).running().keys("?")
 	for _, k := range Keys() {

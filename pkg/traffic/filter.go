@@ -75,9 +75,12 @@ func FilterKeys() []FilterKey {
 	}
 }
 
+// blanks stand between the parts of a filter.
+const blanks = " \t\r\n"
+
 // ParseFilter reads a filter. Its error is a *FilterError.
 func ParseFilter(s string) (Filter, error) {
-	f := Filter{text: strings.TrimSpace(s)}
+	f := Filter{text: strings.Trim(s, blanks)}
 	keys := FilterKeys()
 	for at := 0; ; {
 		tok, next, err := nextToken(s, at)
@@ -133,7 +136,7 @@ type token struct {
 
 // nextToken reads the part that starts at or after at.
 func nextToken(s string, at int) (tok token, next int, err error) {
-	for at < len(s) && (s[at] == ' ' || s[at] == '\t') {
+	for at < len(s) && strings.IndexByte(blanks, s[at]) >= 0 {
 		at++
 	}
 	tok.start, tok.end = at, at
@@ -155,7 +158,7 @@ scan:
 			quoted, sawQuote = !quoted, true
 		case quoted:
 			value.WriteByte(c)
-		case c == ' ' || c == '\t':
+		case strings.IndexByte(blanks, c) >= 0:
 			break scan
 		case c == ':' && !tok.keyed && !sawQuote && isKey(value.String()):
 			tok.keyed, tok.key = true, strings.ToLower(value.String())

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"lane/pkg/lane"
 )
@@ -161,7 +160,7 @@ func FuzzParseFilter(f *testing.F) {
 				t.Errorf("%q and %q differ on %s", s, flt.String(), name)
 			}
 		}
-		if utf8.ValidString(s) && !flt.Empty() && strings.TrimSpace(s) == "" {
+		if !flt.Empty() && strings.Trim(s, " \t\r\n") == "" {
 			t.Errorf("%q chooses", s)
 		}
 	})
