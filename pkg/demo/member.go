@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"lane/pkg/control"
@@ -120,19 +121,19 @@ func (m *member) await(ctx context.Context) error {
 	return until(ctx, startLimit, fmt.Sprintf("the routers know %s of %s", m.service, m.lane), m.known)
 }
 
-// known says whether the baseline's engines have seen the lane's instance, claim
-// and health.
-func (m *member) known() bool {
+// known says whether the baseline's engines see the lane's instance, healthy, and
+// the claim.
+func (m *member) known() bool { return m.seen(func(in, claim bool) bool { return in && claim }) }
+
+// forgotten says whether they see neither any more: the claim's end and the
+// instance's come by two watches.
+func (m *member) forgotten() bool { return m.seen(func(in, claim bool) bool { return !in && !claim }) }
+
+func (m *member) seen(is func(instance, claim bool) bool) bool {
 	s := m.w.watcher.Catalog().Service(m.service)
-	if s == nil {
-		return false
-	}
-	for _, in := range s.Instances {
-		if in.MetaLane == string(m.lane) {
-			return in.Health == lane.Passing
-		}
-	}
-	return false
+	return s != nil && is(slices.ContainsFunc(s.Instances, func(in lane.Instance) bool {
+		return in.MetaLane == string(m.lane) && in.Health == lane.Passing
+	}), slices.Contains(s.Declared, m.lane))
 }
 
 // end ends the session, and waits until it has left the registry and the
@@ -144,7 +145,7 @@ func (m *member) end(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return until(ctx, startLimit, fmt.Sprintf("the routers have forgotten %s of %s", m.service, m.lane), func() bool { return !m.known() })
+	return until(ctx, startLimit, fmt.Sprintf("the routers have forgotten %s of %s", m.service, m.lane), m.forgotten)
 }
 
 // process is a local process that can be stopped, and started again at the same
