@@ -29,8 +29,9 @@ type call struct {
 	passed  int  // hops before this one
 	guarded bool // a guard has sent it on
 
-	body reqBody
-	res  resBody
+	body  reqBody
+	res   resBody
+	early early
 	// broken is why the response's body ended too early.
 	broken error
 	mu     sync.Mutex // guards the end: a client may close a body that it reads
@@ -119,6 +120,9 @@ func (c *call) refuse(req *http.Request, p *Problem, dec *lane.Decision) (*http.
 		p.Service = c.ex.Service
 	}
 	c.ex.Service, c.ex.Code, c.ex.Reason = p.Service, p.Code, p.Reason
+	if p.Lane != "" {
+		c.ex.Lane = p.Lane
+	}
 	if c.ex.Kind == "" {
 		c.ex.Kind = lane.KindError
 	}

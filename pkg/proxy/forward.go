@@ -100,6 +100,8 @@ func (f *Forward) handle(w *writer, r *http.Request) {
 	}
 	c := f.t.newCall(traffic.FrontForward, r)
 	defer c.checkBroken(w)
+	defer c.early.over()
+	c.early.w = w.hints(r)
 	if c.upgrade != "" {
 		if resp, err := c.forward(r); err == nil {
 			c.relay(w, resp)

@@ -79,6 +79,8 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 	c := g.t.newCall(traffic.FrontGuard, r)
 	c.ex.Service = g.cfg.Service
 	defer c.checkBroken(w)
+	defer c.early.over()
+	c.early.w = w.hints(r)
 	if r.Method != http.MethodConnect && slices.Contains(g.cfg.Probes, r.URL.Path) {
 		g.probe(c, w)
 		return

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -198,7 +199,7 @@ func (c *call) sendOut(req *http.Request, tag lane.Tag, dec *lane.Decision) (*ht
 
 // roundTrip is the I/O: the same request to one address.
 func (c *call) roundTrip(via *http.Transport, req *http.Request, scheme, addr string, through bool) (*http.Response, error) {
-	out := req.WithContext(req.Context())
+	out := req.WithContext(c.early.watch(req.Context()))
 	out.URL = c.target.url(scheme, addr, c.asked, through)
 	out.Host, out.RequestURI, out.Close = c.asked, "", false
 	out.Body = c.body.out()
@@ -211,6 +212,7 @@ func (c *call) roundTrip(via *http.Transport, req *http.Request, scheme, addr st
 	if err != nil {
 		return nil, err
 	}
+	c.early.over()
 	if resp.StatusCode == http.StatusSwitchingProtocols && c.upgrade == "" {
 		resp.Body.Close()
 		return nil, errWrong101
@@ -237,6 +239,7 @@ func (c *call) cleanResponse(resp *http.Response) {
 // lost is the answer when the request got no response. in is the instance that
 // was tried last, nil for an external host.
 func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instance) (*http.Response, error) {
+	c.early.over()
 	if ctxErr := req.Context().Err(); ctxErr != nil {
 		c.body.release()
 		c.finish(callerLeft + " before the answer")
@@ -281,8 +284,12 @@ func cause(err error) string {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
-		if op.Timeout() {
+		var sys *os.SyscallError
+		switch {
+		case op.Timeout():
 			return "timed out"
+		case errors.As(op.Err, &sys):
+			return sys.Err.Error()
 		}
 		return op.Err.Error()
 	}

@@ -300,7 +300,7 @@ func (t *Transport) Locate(ctx context.Context, hostport string) (service string
 
 // unknown is the answer for a service that the registry does not have.
 func (t *Transport) unknown(ctx context.Context, service string) *Problem {
-	p := &Problem{Code: lane.CodeNoInstances, Service: service,
+	p := &Problem{Code: lane.CodeNoInstances, Service: service, Reason: lane.ReasonNoInstances,
 		Message: "no service " + service + " in the registry, and no host of that name",
 		Hint:    "start it, or check the name"}
 	t.suggest(ctx, p)

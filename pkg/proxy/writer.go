@@ -101,6 +101,15 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, nil
 }
 
+// hints is where informational responses go, nil if the caller's HTTP is too old
+// to have any.
+func (w *writer) hints(r *http.Request) http.ResponseWriter {
+	if !r.ProtoAtLeast(1, 1) {
+		return nil
+	}
+	return w
+}
+
 // end closes a hijacked connection: net/http will not, and neither does
 // whoever took it when the other side was the one to end.
 func (w *writer) end() {
