@@ -90,11 +90,15 @@ type Service struct {
 // Catalog is the services that a router knows, one immutable value. A change is
 // a new Catalog behind an atomic pointer.
 type Catalog struct {
-	Trust    Trust
-	Claims   []Claim
-	Switches Switches
-	services map[string]*Service
-	byAddr   map[string]string // instance address -> service
+	Trust  Trust
+	Claims []Claim
+	// ClaimsUnknown says that Claims is not all of them, because they could not
+	// be read or the registry's ACL cut the answer: then a lane without an
+	// instance may be a declared one.
+	ClaimsUnknown bool
+	Switches      Switches
+	services      map[string]*Service
+	byAddr        map[string]string // instance address -> service
 }
 
 // Switches are the environment's own settings for routing.

@@ -23,6 +23,7 @@ type query struct {
 	trust Trust
 
 	untrusted bool   // an absence proves nothing
+	blind     bool   // a lane that is declared cannot be told from one that is not
 	group     string // the active group
 	grouped   bool   // only the active group is the baseline
 }
@@ -185,6 +186,9 @@ func (q *query) choose() {
 	case in.members == 0 && slices.Contains(q.s.Declared, lane): // 14
 		q.unhealthy(ReasonLaneDeclaredAbsent)
 	case q.untrusted: // 15
+		q.fail(CodeRegistryStale, ReasonAbsenceNotTrusted)
+	case q.blind && in.members == 0: // 15
+		q.warnAlso(warnClaimsUnknown)
 		q.fail(CodeRegistryStale, ReasonAbsenceNotTrusted)
 	case p.NoMatch == NoMatchFallback: // 17
 		reason := q.absence(in)

@@ -98,7 +98,9 @@ func genSituation(t *rapid.T) situation {
 	if len(instances) > 0 && rapid.IntRange(0, 4).Draw(t, "exclude") == 0 {
 		req.Excluded = []string{instances[rapid.IntRange(0, len(instances)-1).Draw(t, "excluded")].ID}
 	}
-	return situation{c: NewCatalog(trust, nil, sw, services...), p: genPolicy(t), req: req}
+	c := NewCatalog(trust, nil, sw, services...)
+	c.ClaimsUnknown = rapid.IntRange(0, 9).Draw(t, "claims_unknown") == 0
+	return situation{c: c, p: genPolicy(t), req: req}
 }
 
 func (s situation) router(t *rapid.T) *Router {

@@ -1,6 +1,12 @@
 package lane
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
+
+// warnClaimsUnknown tells this cause of E_REGISTRY_STALE from the registry's age.
+const warnClaimsUnknown = "claims_unknown"
 
 // Message is what happened, in one sentence for people.
 func (d *Decision) Message() string {
@@ -43,6 +49,9 @@ func (d *Decision) Message() string {
 		}
 		return fmt.Sprintf("the registry cannot be asked, and nothing is known of %s", s)
 	case CodeRegistryStale:
+		if slices.Contains(d.Warnings, warnClaimsUnknown) {
+			return fmt.Sprintf("the registry does not show who holds what, so lane %s may hold %s", l, s)
+		}
 		return fmt.Sprintf("the registry's picture is too old to say that lane %s has no %s", l, s)
 	case CodeZoneCap:
 		return fmt.Sprintf("%s has no instance in the caller's zone, and no more requests may leave it", s)
@@ -122,6 +131,9 @@ func (d *Decision) Hint() string {
 		}
 		return "check that the registry's agent runs and has a leader: lane doctor"
 	case CodeRegistryStale:
+		if slices.Contains(d.Warnings, warnClaimsUnknown) {
+			return `give the token key:read on the prefix "lane/declared/"`
+		}
 		return "the registry has had no leader for too long: lane doctor"
 	case CodeZoneCap:
 		return "start an instance in the caller's zone, or allow more cross-zone requests"

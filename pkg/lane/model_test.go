@@ -211,6 +211,9 @@ func model(s situation) Result {
 			ended = useBase(KindFallback, "lane_unhealthy", fallback("lane_unhealthy"))
 		case untrusted:
 			return fail(CodeRegistryStale, "absence_not_trusted")
+		case s.c.ClaimsUnknown && len(members) == 0:
+			warn("claims_unknown")
+			return fail(CodeRegistryStale, "absence_not_trusted")
 		default:
 			why := Reason("lane_absent")
 			switch {

@@ -45,7 +45,7 @@ func (r *Router) DecideInto(d *Decision, c *Catalog, req *Request) {
 	s := c.Service(req.Service)
 	q := query{r: r, req: req, d: d, s: s, x: s.indexed()}
 	if c != nil {
-		q.sw, q.trust = &c.Switches, c.Trust
+		q.sw, q.trust, q.blind = &c.Switches, c.Trust, c.ClaimsUnknown
 	}
 	q.decide()
 	if d.Metrics == nil && len(d.metrics) > 0 {
