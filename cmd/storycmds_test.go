@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -21,12 +22,14 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"register":    cmdRegister,
 	"remember":    cmdRemember,
 	"unchanged":   cmdUnchanged,
+	"within":      cmdWithin,
 	"eventually":  cmdEventually,
+	"exits":       cmdExits,
 	"setfrom":     cmdSetFrom,
+	"setport":     cmdSetPort,
 	"holdclaim":   cmdHoldClaim,
 	"interrupts":  cmdInterrupts,
 	"killsession": cmdKillSession,
-	"within":      cmdWithin,
 }
 
 func positive(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {
@@ -170,7 +173,7 @@ func runIn(ts *testscript.TestScript, args []string) string {
 }
 
 // storyVars are the variables that a program of a story needs.
-var storyVars = []string{"PATH", "HOME", "PWD", "WORK", "CONSUL_HTTP_ADDR", "LANE_RUNTIME_DIR", "LANE_STATE_DIR", "XDG_CONFIG_HOME", "LANE_OWNER", "LANE_PROXY_LISTEN", "LANE_TAG", "TMPDIR"}
+var storyVars = []string{"PATH", "HOME", "PWD", "WORK", "CONSUL_HTTP_ADDR", "LANE_RUNTIME_DIR", "LANE_STATE_DIR", "XDG_CONFIG_HOME", "LANE_OWNER", "LANE_PROXY_LISTEN", "LANE_TAG", "LANE_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TMPDIR"}
 
 func environOf(ts *testscript.TestScript) []string {
 	var env []string
@@ -203,4 +206,27 @@ func cmdHoldClaim(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(w.call("PUT", "/v1/session/create", map[string]any{"Name": "theirs", "NodeChecks": []string{}, "TTL": "10m", "Behavior": "delete", "LockDelay": "1ms"}, &session))
 	record := map[string]string{"lane": args[0], "service": args[1], "owner": args[2], "host": "desk-7", "install": "other", "session": session.ID, "mode": "shared", "registered": args[1], "since": "2026-01-02T03:04:05Z"}
 	ts.Check(w.call("PUT", "/v1/kv/lane/declared/"+args[0]+"/"+args[1]+"?acquire="+session.ID, record, nil))
+}
+
+// exits CODE PROGRAM [ARGS...] checks a program's exit code; what it printed,
+// both streams, is then the file "output".
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	positive(ts, neg, args, 2, "exits CODE PROGRAM [ARGS...]")
+	path, err := exec.LookPath(args[1])
+	ts.Check(err)
+	ctx, cancel := storyContext()
+	defer cancel()
+	c := exec.CommandContext(ctx, path, args[2:]...)
+	c.Dir, c.Env = ts.Getenv("PWD"), environOf(ts)
+	out, _ := c.CombinedOutput() // the exit code says it
+	ts.Check(os.WriteFile(ts.MkAbs("output"), out, 0o600))
+	if got := strconv.Itoa(c.ProcessState.ExitCode()); got != args[0] {
+		ts.Fatalf("exit code %s, want %s:\n%s", got, args[0], out)
+	}
+}
+
+// setport VAR URL sets a variable to the host:port of a URL.
+func cmdSetPort(ts *testscript.TestScript, neg bool, args []string) {
+	positive(ts, neg, args, 2, "setport VAR URL")
+	ts.Setenv(args[0], strings.TrimPrefix(args[1], "http://"))
 }

@@ -74,6 +74,7 @@ type server struct {
 	calls int
 	heads []http.Header
 	srv   *http.Server
+	done  chan struct{}
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -97,14 +98,19 @@ func (s *server) listen() error {
 		return err
 	}
 	s.port = ln.Addr().(*net.TCPAddr).Port
-	s.srv = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	go func() { _ = s.srv.Serve(ln) }()
+	srv := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	s.srv, s.done = srv, make(chan struct{})
+	go func(done chan struct{}) {
+		defer close(done)
+		_ = srv.Serve(ln) // it ends with close
+	}(s.done)
 	return nil
 }
 
 func (s *server) close() {
 	if s.srv != nil {
 		_ = s.srv.Close()
+		<-s.done
 		s.srv = nil
 	}
 }
