@@ -32,8 +32,11 @@ func (r *Registry) healthService(w http.ResponseWriter, req *http.Request) (any,
 	index := r.read(req, &q, streaming, func(s *store) (uint64, bool) {
 		nodes = s.withChecks(name)
 		index := s.indexOf(name, true)
-		if streaming && !first && len(nodes) == 0 {
-			index = s.eventIndex[lower(name)]
+		if streaming && len(nodes) == 0 {
+			event := s.eventIndex[lower(name)]
+			if index = max(index, event); !first {
+				index = event
+			}
 		}
 		first = false
 		return index, true

@@ -156,10 +156,10 @@ func unordered(path, body string) string {
 	walk = func(v any) {
 		switch v := v.(type) {
 		case []any:
-			slices.SortFunc(v, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 			for _, e := range v {
 				walk(e)
 			}
+			slices.SortFunc(v, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		case map[string]any:
 			for _, e := range v {
 				walk(e)

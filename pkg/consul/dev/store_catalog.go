@@ -45,9 +45,9 @@ func (s *store) ensureService(idx uint64, nodeName string, svc nodeService) erro
 		}
 		svc.CreateIndex = old.CreateIndex
 		if !strings.EqualFold(old.Service, svc.Service) {
-			// The ID moved to another name: the old name lost an instance.
-			delete(s.services, sk)
-			s.serviceLeft(idx, old.Service)
+			// The ID moved to another name. Who streams the old one hears of it;
+			// its index, as that of an absent service, does not move.
+			s.eventIndex[lower(old.Service)] = idx
 		}
 	} else {
 		svc.CreateIndex = idx
@@ -181,11 +181,12 @@ func (s *store) touchServicesOf(idx uint64, nodeKey string) {
 // indexOf is what a query for a service reports. checks says whether the answer
 // shows checks too, which matters only before anything was ever registered.
 func (s *store) indexOf(name string, checks bool) uint64 {
-	if idx, ok := s.serviceIndex[lower(name)]; ok {
-		return idx
-	}
-	if s.extinction > 0 {
+	name = lower(name)
+	if s.extinction > 0 && len(s.instances(name)) == 0 {
 		return s.extinction
+	}
+	if idx, ok := s.serviceIndex[name]; ok {
+		return idx
 	}
 	idx := max(s.nodesIndex, s.servicesIndex)
 	if checks {
