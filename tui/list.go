@@ -15,7 +15,7 @@ const ringSize = 5000
 //	add --> [ring] --filter--> shown [.....top [visible] .....cur.....]
 //	   \--> waiting, while paused
 type list struct {
-	ring   []traffic.Exchange // the row at position p is ring[p%len]
+	ring   []traffic.Exchange // the row at position p is ring[p%ringSize]; grows up to that
 	next   uint64             // position of the next row; the oldest is next-n
 	n      int                // rows in the ring
 	filter traffic.Filter
@@ -32,7 +32,7 @@ type list struct {
 }
 
 func newList() list {
-	return list{ring: make([]traffic.Exchange, ringSize), follow: true}
+	return list{follow: true}
 }
 
 // add takes rows in; while paused they wait, so that what is on the screen stays.
@@ -46,12 +46,16 @@ func (l list) add(rows []traffic.Exchange) list {
 		return l
 	}
 	for i := range rows {
-		l.ring[l.next%uint64(len(l.ring))] = rows[i]
+		if len(l.ring) < ringSize {
+			l.ring = append(l.ring, rows[i])
+		} else {
+			l.ring[l.next%ringSize] = rows[i]
+		}
 		if l.filter.Match(&rows[i]) {
 			l.shown = append(l.shown, l.next)
 		}
 		l.next++
-		l.n = min(l.n+1, len(l.ring))
+		l.n = min(l.n+1, ringSize)
 	}
 	gone := 0
 	for oldest := l.next - uint64(l.n); gone < len(l.shown) && l.shown[gone] < oldest; gone++ {
@@ -79,7 +83,7 @@ func (l list) resize(height int) list {
 }
 
 // at is the row at index i of shown.
-func (l *list) at(i int) *traffic.Exchange { return &l.ring[l.shown[i]%uint64(len(l.ring))] }
+func (l *list) at(i int) *traffic.Exchange { return &l.ring[l.shown[i]%ringSize] }
 
 // selected is the row under the cursor, nil if there is none.
 func (l *list) selected() *traffic.Exchange {
@@ -103,7 +107,7 @@ func (l list) choose(f traffic.Filter, keep uint64) list {
 	l.filter = f
 	l.shown = nil
 	for p := l.next - uint64(l.n); p < l.next; p++ {
-		if f.Match(&l.ring[p%uint64(len(l.ring))]) {
+		if f.Match(&l.ring[p%ringSize]) {
 			l.shown = append(l.shown, p)
 		}
 	}
@@ -153,6 +157,6 @@ func (l list) resume() list {
 
 // clear forgets all rows and keeps the settings.
 func (l list) clear() list {
-	l.next, l.n, l.shown, l.waiting, l.arrived, l.cur, l.top = 0, 0, nil, nil, 0, 0, 0
+	l.ring, l.next, l.n, l.shown, l.waiting, l.arrived, l.cur, l.top = nil, 0, 0, nil, nil, 0, 0, 0
 	return l
 }

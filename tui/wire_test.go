@@ -74,7 +74,7 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	u.keys("esc", "/")
 	for _, r := range s {
 		u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}})
-		if len(u.m.filter.line.runes) > 50 {
+		if len(u.m.filter.line.runes) > 12 {
 			break
 		}
 	}

@@ -1,0 +1,125 @@
+package tui
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// statusLine is the filter, the counts, and what the list does.
+func (m *model) statusLine() string {
+	if m.filter.open {
+		return m.filterInput()
+	}
+	right := ""
+	var left []string
+	switch {
+	case m.screen == screenHelp:
+		left = append(left, "help")
+	case m.screen == screenDetail:
+		left = append(left, "exchange "+count(m.detail.of.Seq))
+	}
+	if m.screen != screenList {
+		text, s := m.text()
+		page := m.layout().page
+		if over := len(text) - page; over > 0 {
+			top := min(s.top, over)
+			right = "lines " + strconv.Itoa(top+1) + "-" + strconv.Itoa(top+page) + " of " + strconv.Itoa(len(text))
+		}
+	}
+	if m.screen == screenList && m.known {
+		l := &m.list
+		if !l.filter.Empty() {
+			left = append(left, "/"+m.fixed.text.clean(l.filter.String(), 200), count(uint64(len(l.shown)))+" of "+count(uint64(l.n))+" shown")
+		} else {
+			s := plural(l.n, "exchange")
+			if l.n == ringSize {
+				s = "newest " + s
+			}
+			left = append(left, s)
+		}
+		switch {
+		case l.paused:
+			right = "PAUSED"
+		case l.follow:
+			right = "FOLLOW"
+		case len(l.shown) > 0:
+			right = "row " + count(uint64(l.cur)+1) + " of " + count(uint64(len(l.shown)))
+		}
+	}
+	if m.list.paused {
+		left = append(left, "+"+count(m.list.arrived)+" new while paused")
+	}
+	if m.lost > 0 {
+		left = append(left, count(m.lost)+" not listed")
+	}
+	s := cut(" "+strings.Join(left, "   "), m.width-len(right)-2)
+	return s + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right)-1, 1)) + right
+}
+
+// filterInput is the filter being typed, with its cursor.
+func (m *model) filterInput() string {
+	l := m.filter.line
+	before, at, after := string(l.runes[:l.pos]), " ", ""
+	if l.pos < len(l.runes) {
+		at, after = string(l.runes[l.pos]), string(l.runes[l.pos+1:])
+	}
+	t := m.fixed.text
+	before, at, after = t.clean(before, 4*lineMost), t.clean(at, 8), t.clean(after, 4*lineMost)
+	right := " " + count(uint64(len(m.list.shown))) + " of " + count(uint64(m.list.n)) + " shown"
+	room := m.width - 2 - len(right) - ansi.StringWidth(at)
+	if over := ansi.StringWidth(before) - room; over > 0 {
+		before = "~" + ansi.TruncateLeft(before, over+1, "")
+	}
+	after = cut(after, room-ansi.StringWidth(before))
+	s := " /" + before + m.paint(selected, at) + after
+	return s + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right), 0)) + right
+}
+
+// footer is the keys that work now, or the question that waits for an answer.
+func (m *model) footer() string {
+	switch {
+	case m.asking:
+		return m.paint(bold, cut(" "+m.question(), m.width))
+	case m.filter.open && m.filter.err != nil:
+		return m.paint(badText, cut(" ! "+m.fixed.text.clean(m.filter.err.Error(), 400), m.width))
+	case m.filter.open:
+		return cut(" enter keep  esc restore  keys svc m path st ms route from lane trace  -not  a|b", m.width)
+	}
+	in := m.screen.place()
+	var words []string
+	for _, b := range m.binds {
+		if b.brief == "" || b.where&in == 0 || m.screen == screenHelp && b.act == actHelp {
+			continue
+		}
+		if m.list.n == 0 && m.screen == screenList && b.act != actHelp && b.act != actQuit {
+			continue // nothing to work on yet
+		}
+		brief := b.brief
+		if b.act == actPause && m.list.paused {
+			brief = "resume"
+		}
+		words = append(words, b.Help().Key+" "+brief)
+	}
+	// Where not all fit, help and quit stay.
+	for len(words) > 2 && len(strings.Join(words, "  "))+1 > m.width {
+		words = append(words[:len(words)-3], words[len(words)-2:]...)
+	}
+	return cut(" "+strings.Join(words, "  "), m.width)
+}
+
+func (m *model) question() string {
+	var names []string
+	for _, s := range m.status.Services {
+		names = append(names, m.fixed.text.clean(s.Name, 60))
+	}
+	if len(names) == 0 {
+		return "End this session?  y end / n stay"
+	}
+	what := strings.Join(names, ", ")
+	if len(what) > m.width/2 {
+		what = plural(len(names), "service")
+	}
+	return "Stop exposing " + what + "?  y stop / n stay"
+}

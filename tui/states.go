@@ -1,0 +1,102 @@
+package tui
+
+import (
+	"strconv"
+	"strings"
+)
+
+// connecting is the screen before the session has answered once.
+func (m *model) connecting() []string {
+	out := []string{"", "  Connecting to the session."}
+	if m.ended() {
+		out = []string{"", "  The session has ended."}
+	} else if m.gone != nil {
+		out = append(out, "", m.paint(badText, "  "+cut("No answer for "+age(m.now.Sub(m.goneAt))+": "+m.fixed.text.clean(m.gone.Error(), 400), m.width-2)),
+			"  Trying again each second; q leaves.")
+	}
+	return out
+}
+
+// empty is the screen before the first exchange: what is exposed, and the first
+// request to copy.
+func (m *model) empty() []string {
+	t, s := m.fixed.text, m.status
+	out := []string{"", "  No traffic yet in lane " + t.clean(string(s.Lane), 80) + "."}
+	put := func(label, text string, c class) {
+		out = append(out, m.paint(c, cut("  "+fit(label, 11)+text, m.width)))
+	}
+	out = append(out, "")
+	nameW, stateW := 0, 0
+	for _, v := range s.Services {
+		word, _ := stateWord(v, t)
+		nameW, stateW = max(nameW, min(len(v.Name), 30)), max(stateW, min(len(word), 20))
+	}
+	for i, v := range s.Services {
+		label := ""
+		if i == 0 {
+			label = "Exposed"
+		}
+		word, c := stateWord(v, t)
+		if v.Registered != "" && v.Registered != v.Name {
+			word = fit(word, stateW) + "  as " + t.clean(v.Registered, 80)
+		}
+		put(label, fit(t.clean(v.Name, 100), nameW)+" -> "+fit(t.clean(v.Local, 60), 15)+"  "+word, c)
+	}
+	target := "SERVICE"
+	if len(s.Services) > 0 {
+		target = t.clean(s.Services[0].Name, 100)
+	} else {
+		put("Exposed", "nothing: this session colors outgoing calls only", plain)
+	}
+	out = append(out, "")
+	put("Try", "lane curl http://"+target+"/", bold)
+	if s.Proxy != "" {
+		put("Proxy", "export HTTP_PROXY="+t.clean(s.Proxy, 100), plain)
+	}
+	return append(out, "", "  Requests to lane "+t.clean(string(s.Lane), 80)+" show here as they happen.")
+}
+
+// tinyLines is the screen when there is no room: one line per exchange.
+func (m *model) tinyLines(l layout) []string {
+	name := "lane"
+	if m.known {
+		name += " " + m.fixed.text.clean(string(m.status.Lane), 80)
+	}
+	if m.gone != nil {
+		name += " GONE"
+	}
+	out := []string{cut(name+" "+m.rateWord(), m.width)}
+	if m.screen == screenList {
+		out = append(out, m.tinyRows(l)...)
+	} else {
+		out = append(out, m.scrolled(l.page)...)
+	}
+	for len(out) < m.height-1 {
+		out = append(out, "")
+	}
+	out = out[:max(m.height-1, 1)]
+	last := "enlarge to " + strconv.Itoa(leastWidth) + "x" + strconv.Itoa(leastHeight) + " for more"
+	if m.asking {
+		last = "stop exposing? y/n"
+	}
+	return append(out, cut(last, m.width))
+}
+
+func (m *model) tinyRows(l layout) []string {
+	var out []string
+	for i := m.list.top; i < min(m.list.top+l.rows, len(m.list.shown)); i++ {
+		e := m.list.at(i)
+		r := row(e, []column{
+			{colStatus, "", 3}, {colRoute, "", 7}, {colService, "", 10}, {colPath, "", max(m.width-markWidth-3-7-10-3, 1)}}, m.fixed.text, m.fixed.loc)
+		var b strings.Builder
+		for _, c := range r {
+			b.WriteString(c.text)
+		}
+		s := b.String()
+		if i == m.list.cur {
+			s = s[:1] + "|" + s[2:]
+		}
+		out = append(out, strings.TrimRight(cut(s, m.width), " "))
+	}
+	return out
+}
