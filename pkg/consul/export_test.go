@@ -100,3 +100,42 @@ func EncodeClaim(c lane.Claim) (key, value string) {
 
 // Instances is the conversion of what the registry answers.
 var Instances = instances
+
+// Heard is what a watch tells its loop.
+type Heard struct {
+	Start uint64
+	Err   error
+}
+
+// RunWatch runs a watch whose asks f answers, with the given index or an error.
+func RunWatch(ctx context.Context, heard func(Heard), f func(ctx context.Context, index uint64) (uint64, error)) (again func() uint64, done <-chan struct{}) {
+	w := &watch{key: "stock", starts: newStarts()}
+	out, ended := make(chan event), make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.run(ctx, WatchOptions{}.withDefaults(), func(ctx context.Context, o *api.QueryOptions) (answer, *api.QueryMeta, error) {
+			last, err := f(ctx, o.WaitIndex)
+			return answer{}, &api.QueryMeta{LastIndex: last}, err
+		}, out)
+		close(out)
+	}()
+	go func() {
+		for e := range out {
+			heard(Heard{Start: e.start, Err: e.err})
+		}
+	}()
+	return w.again, ended
+}
+
+// OldAfter reports whether a source counts as old after an answer that was asked
+// for before the watches started over, and then after one that was asked since.
+func OldAfter() (before, since bool) {
+	l := &loop{w: NewWatcher(nil, WatchOptions{}), services: map[string]*service{}}
+	l.declared = &source{watch: &watch{starts: newStarts()}, answered: true}
+	l.switches = &source{watch: &watch{starts: newStarts()}, answered: true}
+	l.startOver()
+	l.take(event{w: l.declared.watch, start: 0})
+	before = l.old(l.declared, time.Now())
+	l.take(event{w: l.declared.watch, start: 1})
+	return before, l.old(l.declared, time.Now())
+}

@@ -19,6 +19,7 @@ type source struct {
 	answered  bool // at least once
 	err       error
 	failing   time.Time // since when; zero while it answers
+	due       uint64    // the start whose answer is new enough; those before it were before an outage
 	behind    bool      // the registry was away, and this has not answered since
 	firstSeen map[string]time.Time
 }
@@ -100,7 +101,7 @@ const sleptFor = 15 * time.Second
 
 func (l *loop) start(ctx context.Context, key string, f ask) *source {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &source{watch: &watch{key: key, kick: make(chan struct{}, 1)}, stop: cancel}
+	s := &source{watch: &watch{key: key, starts: newStarts()}, stop: cancel}
 	l.wg.Go(func() { s.run(ctx, l.w.o, f, l.events) })
 	return s
 }
@@ -131,16 +132,20 @@ func (l *loop) take(e event) {
 		return
 	}
 	now := l.w.o.Now()
+	wasDenied := isDenied(s.err)
 	if e.err != nil {
 		s.err = e.err
 		if s.failing.IsZero() {
 			s.failing = now
+			l.touch(s)
+		}
+		if isDenied(e.err) != wasDenied {
 			l.touch(s) // a denied answer is known to be cut
 		}
 		return
 	}
-	wasDenied := isDenied(s.err)
-	s.err, s.failing, s.behind = nil, time.Time{}, false
+	s.err, s.failing = nil, time.Time{}
+	s.behind = s.behind && e.start < s.due
 	if e.changed || wasDenied {
 		s.seen(e.answer.instances, now)
 		s.answer = e.answer
@@ -243,7 +248,9 @@ func (l *loop) publish() {
 			built = append(built, svc.built)
 		}
 	}
-	l.w.catalog.Store(lane.NewCatalog(trust, l.declared.answer.claims, l.switches.answer.switches, built...))
+	next := lane.NewCatalog(trust, l.declared.answer.claims, l.switches.answer.switches, built...)
+	next.ClaimsUnknown = !l.declared.answered || l.declared.answer.filtered || isDenied(l.declared.err)
+	l.w.catalog.Store(next)
 }
 
 // build makes the catalog's entry of one service, nil before any outcome.

@@ -30,12 +30,14 @@ type SessionOptions struct {
 type Session struct {
 	c *Client
 	o SessionOptions
+	// watching is what Run's watch asks: anew when the claims have changed, and
+	// when the registry was away.
+	watching *starts
 
 	mu     sync.Mutex
 	id     string
 	own    map[string]lane.Claim // by key
 	closed bool
-	wake   chan struct{} // own has changed
 }
 
 // OpenSession opens a session with the registry. It is opened, and to be
@@ -47,7 +49,7 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	if o.TTL < 10*time.Second || o.TTL > 24*time.Hour {
 		return nil, &ValidationError{Field: "claim TTL", Value: o.TTL.String(), Why: "Consul takes 10s to 24h"}
 	}
-	s := &Session{c: c, o: o, own: map[string]lane.Claim{}, wake: make(chan struct{}, 1)}
+	s := &Session{c: c, o: o, own: map[string]lane.Claim{}, watching: newStarts()}
 	id, err := s.open(ctx)
 	if err != nil {
 		return nil, err
@@ -176,7 +178,7 @@ func (s *Session) Destroy(ctx context.Context) error {
 	id := s.id
 	clear(s.own)
 	s.mu.Unlock()
-	s.changed()
+	s.watching.again()
 	return s.destroy(ctx, id)
 }
 
@@ -191,14 +193,7 @@ func (s *Session) keep(cl lane.Claim) {
 	s.mu.Lock()
 	s.own[claimKey(cl.Lane, cl.Service)] = cl
 	s.mu.Unlock()
-	s.changed()
-}
-
-func (s *Session) changed() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.watching.again()
 }
 
 // renew reports whether the registry still knows the session.

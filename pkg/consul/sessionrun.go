@@ -36,6 +36,7 @@ func (s *Session) Run(ctx context.Context) error {
 	renew := time.NewTicker(max(s.o.TTL/10, time.Second))
 	defer renew.Stop()
 	var retry <-chan time.Time
+	away := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -54,6 +55,9 @@ func (s *Session) Run(ctx context.Context) error {
 		var lost *ClaimLostError
 		var denied *DeniedError
 		switch {
+		case err == nil && away:
+			away = false
+			s.watching.again()
 		case err == nil || ctx.Err() != nil:
 		case errors.Is(err, errClosed):
 			return nil
@@ -62,6 +66,7 @@ func (s *Session) Run(ctx context.Context) error {
 		case errors.As(err, &denied):
 			return fmt.Errorf("%w: %w", ErrSessionLost, err)
 		default: // the registry is away, and the session lives for its TTL
+			away = true
 			retry = time.After(time.Second)
 		}
 	}
@@ -170,7 +175,7 @@ func (s *Session) watch(ctx context.Context, suspect chan<- struct{}) error {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-s.wake:
+			case <-s.watching.kick:
 			}
 			continue
 		}
@@ -183,24 +188,37 @@ func (s *Session) watch(ctx context.Context, suspect chan<- struct{}) error {
 
 // watchPrefix returns nil when the session's prefix is another one, or ctx ends.
 func (s *Session) watchPrefix(ctx context.Context, prefix string, suspect chan<- struct{}) error {
-	var index uint64
+	var index, start uint64
 	pace := newPace(time.Second, 30*time.Second)
 	for s.prefix() == prefix && ctx.Err() == nil {
-		if !pace.wait(ctx, nil) {
+		if !pace.wait(ctx, s.watching.kick) {
 			return nil
+		}
+		qctx, cancel, now := s.watching.begin(ctx)
+		if now != start {
+			start, index = now, 0
+			pace.succeeded()
+			if s.prefix() != prefix {
+				cancel()
+				return nil
+			}
 		}
 		limit := callTimeout
 		if index > 0 {
 			limit = defaultWait + defaultWait/16 + 2*callTimeout
 		}
-		qctx, cancel := context.WithTimeout(ctx, limit)
+		qctx, expire := context.WithTimeout(qctx, limit)
 		o := query(qctx)
 		o.WaitIndex, o.WaitTime = index, defaultWait
 		pairs, meta, err := s.c.api.KV().List(prefix, o)
+		expire()
 		cancel()
+		if s.watching.over(start) {
+			continue
+		}
 		if err != nil {
 			index = 0
-			if !pace.failed(ctx, nil) {
+			if !pace.failed(ctx, s.watching.kick) {
 				return nil
 			}
 			continue

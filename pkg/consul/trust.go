@@ -53,7 +53,7 @@ func (l *loop) ask(a leaderAnswer) {
 		s.err = a.err
 		return
 	}
-	failed := s.failed > 0
+	failed, hung := s.failed > 0, isUnreachable(s.err)
 	back := s.answered && a.leader != "" && (s.failed > 1 || s.leader != a.leader)
 	s.answered, s.failed, s.leader, s.err = true, 0, a.leader, nil
 	if a.leader == "" {
@@ -63,8 +63,10 @@ func (l *loop) ask(a leaderAnswer) {
 		l.startOver()
 	} else if a.leader != "" && failed {
 		for _, src := range l.all() {
-			if src.err != nil && !isDenied(src.err) {
-				src.again() // no need to sit a pause out
+			// No need to sit a pause out; and where one ask got no answer at
+			// all, a watch in flight may hang on the same dead path.
+			if src.err == nil && hung || src.err != nil && !isDenied(src.err) {
+				src.again()
 			}
 		}
 	}
@@ -75,7 +77,7 @@ func (l *loop) ask(a leaderAnswer) {
 func (l *loop) startOver() {
 	for _, src := range l.all() {
 		src.behind = src.answered
-		src.again()
+		src.due = src.again()
 	}
 }
 

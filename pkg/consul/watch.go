@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -16,11 +15,8 @@ import (
 // watch follows one thing in the registry with blocking queries and sends what
 // changed to the watcher's loop, which alone keeps state.
 type watch struct {
-	key  string
-	kick chan struct{} // start over from index 0, now
-
-	mu     sync.Mutex
-	cancel context.CancelFunc // of the query in flight
+	key string
+	*starts
 }
 
 // answer is what a query said; the zero of the others with err set.
@@ -41,80 +37,48 @@ func (a answer) same(b answer) bool {
 type event struct {
 	w       *watch
 	answer  answer
-	changed bool // false: as before, but it answers (again)
+	changed bool   // false: as before, but it answers (again)
+	start   uint64 // of the watch, that the query belongs to
 	err     error
 }
 
 type ask func(ctx context.Context, o *api.QueryOptions) (answer, *api.QueryMeta, error)
 
-// again makes the watch start over: after the registry was away, an old index
-// can be ahead of the new one, and a query in flight can hang on a dead
-// connection.
-func (w *watch) again() {
-	select {
-	case w.kick <- struct{}{}:
-	default:
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.cancel != nil {
-		w.cancel()
-	}
-}
-
-func (w *watch) begin(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	qctx, cancel := context.WithTimeout(ctx, d)
-	w.mu.Lock()
-	w.cancel = cancel
-	w.mu.Unlock()
-	return qctx, cancel
-}
-
-func (w *watch) kicked() bool {
-	select {
-	case <-w.kick:
-		return true
-	default:
-		return false
-	}
-}
-
 // run asks until ctx ends. It reports every failure, every change, and the
 // first answer after a failure or a new start.
 func (w *watch) run(ctx context.Context, o WatchOptions, f ask, out chan<- event) {
-	var index uint64
+	var index, start uint64
 	var last answer
 	p := newPace(o.MinPause, o.MaxPause)
 	report := true // the next answer, changed or not
 	first := true
 	for p.wait(ctx, w.kick) {
-		if w.kicked() {
-			index, report = 0, true
+		qctx, cancel, now := w.begin(ctx)
+		if now != start {
+			start, index, report = now, 0, true
+			p.succeeded() // the pauses of an outage are no measure of what follows
 		}
 		limit := callTimeout
 		if index > 0 { // it waits for a change, and the registry adds up to a 16th
 			limit = o.Wait + o.Wait/16 + 2*callTimeout
 		}
-		qctx, cancel := w.begin(ctx, limit)
+		qctx, expire := context.WithTimeout(qctx, limit)
 		q := query(qctx)
 		q.WaitIndex, q.WaitTime = index, o.Wait
 		got, meta, err := f(qctx, q)
+		expire()
 		cancel()
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case w.kicked():
-			index, report = 0, true
-			if err != nil { // our own cancel, most probably; the next answer tells
-				continue
-			}
+		}
+		if w.over(start) {
+			continue // cut off, or what it says was so before the new start
 		}
 		if err != nil {
 			index, report = 0, true
-			if !send(ctx, out, event{w: w, err: err}) || !p.failed(ctx, w.kick) {
+			if !send(ctx, out, event{w: w, start: start, err: err}) || !p.failed(ctx, w.kick) {
 				return
 			}
-			report = true
 			continue
 		}
 		p.succeeded()
@@ -122,7 +86,7 @@ func (w *watch) run(ctx context.Context, o WatchOptions, f ask, out chan<- event
 		got.contact, got.filtered = meta.LastContact, meta.ResultsFilteredByACLs
 		changed := first || !got.same(last)
 		if changed || report || got.contact > staleContact || last.contact > staleContact {
-			if !send(ctx, out, event{w: w, answer: got, changed: changed}) {
+			if !send(ctx, out, event{w: w, answer: got, start: start, changed: changed}) {
 				return
 			}
 		}
@@ -152,15 +116,26 @@ func (c *Client) askService(name string) ask {
 }
 
 func (c *Client) askClaims(ctx context.Context, o *api.QueryOptions) (answer, *api.QueryMeta, error) {
-	pairs, meta, err := c.api.KV().List(declaredPrefix, o)
+	pairs, meta, err := c.list(ctx, declaredPrefix, o)
 	return answer{claims: decodeClaims(pairs)}, meta,
 		c.explain(ctx, "watch the claims", `key:read on the prefix "lane/declared/"`, err)
 }
 
 func (c *Client) askSwitches(ctx context.Context, o *api.QueryOptions) (answer, *api.QueryMeta, error) {
-	pairs, meta, err := c.api.KV().List(switchesPrefix, o)
+	pairs, meta, err := c.list(ctx, switchesPrefix, o)
 	return answer{switches: decodeSwitches(pairs)}, meta,
 		c.explain(ctx, "watch the switches", `key:read on the prefix "lane/switches/"`, err)
+}
+
+// list reads a prefix. Consul leaves out the keys that a token must not read:
+// a prefix that is denied looks like an empty one, and to a caller without a
+// token nothing marks it. A read of the prefix as a key is refused, though.
+func (c *Client) list(ctx context.Context, prefix string, o *api.QueryOptions) (api.KVPairs, *api.QueryMeta, error) {
+	pairs, meta, err := c.api.KV().List(prefix, o)
+	if err == nil && len(pairs) == 0 {
+		_, _, err = c.api.KV().Get(prefix, query(ctx))
+	}
+	return pairs, meta, err
 }
 
 func isDenied(err error) bool {

@@ -91,7 +91,9 @@ func NewWatcher(c *Client, o WatchOptions) *Watcher {
 		namesTurn: make(chan struct{}, 1)}
 	trust := lane.Trust{State: lane.Unreachable} // until the registry has named a leader
 	w.trust.Store(&trust)
-	w.catalog.Store(lane.NewCatalog(trust, nil, lane.Switches{}))
+	none := lane.NewCatalog(trust, nil, lane.Switches{})
+	none.ClaimsUnknown = true
+	w.catalog.Store(none)
 	w.needs.Store(&map[string]*need{})
 	w.clock.Store(w.o.Now().UnixNano())
 	return w
