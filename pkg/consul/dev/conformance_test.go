@@ -24,6 +24,19 @@ type conformance struct {
 	run  func(w *world)
 }
 
+// TestConformance runs beside the tests that have a Consul of their own, since
+// most of its time is waiting; its rows share one and so take turns.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	t.Run("registering", registering)
+	t.Run("indexes", indexes)
+	t.Run("sessions and locks", sessionsAndLocks)
+	t.Run("client's view", clientView)
+	t.Run("probes", probes)
+	t.Run("big bodies", bigBodies)
+	t.Run("blocking", blocking)
+}
+
 // world is one registry and names that are this row's own, since the real
 // Consul is shared by all rows.
 type world struct {

@@ -21,6 +21,7 @@ import (
 // of each index included. Without the real one the embedded registry is only
 // checked to answer all of it with an index that is never 0.
 func TestRandomConversations(t *testing.T) {
+	t.Parallel()
 	const steps = 150
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {

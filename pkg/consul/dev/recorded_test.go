@@ -41,6 +41,7 @@ func (r request) with(headers ...string) request {
 // before the request "{name}=..." gave.
 func record(t *testing.T, name string, conversation []request) {
 	t.Helper()
+	t.Parallel() // each has a Consul of its own
 	golden := filepath.Join("testdata", "recorded", name+".txt")
 	t.Run("embedded", func(t *testing.T) {
 		if *update {

@@ -14,7 +14,7 @@ func ids(entries []*api.ServiceEntry) []string {
 	return out
 }
 
-func TestRegister(t *testing.T) {
+func registering(t *testing.T) {
 	runConformance(t, []conformance{
 		{"an instance is read back in full", func(w *world) {
 			id := w.svc + "-1"
