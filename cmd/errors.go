@@ -72,8 +72,8 @@ func (f *factory) report(ctx context.Context, err error) int {
 }
 
 func interrupted(ctx context.Context, err error) bool {
-	return errors.Is(context.Cause(ctx), errInterrupted) &&
-		(errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled))
+	return errors.Is(err, errInterrupted) ||
+		errors.Is(context.Cause(ctx), errInterrupted) && errors.Is(err, context.Canceled)
 }
 
 // indent keeps the lines of a message under each other.

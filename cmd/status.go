@@ -64,6 +64,9 @@ func (f *factory) screen() bool { return f.io.IsStdinTTY && f.io.IsStdoutTTY && 
 func (f *factory) watch(ctx context.Context, src tui.Source, o tui.Options) error {
 	o.In, o.Out, o.Color, o.Now = f.io.In, f.io.Out, f.io.Color, f.now
 	err := tui.Run(ctx, src, o)
+	if errors.Is(err, tui.ErrInterrupted) {
+		return errInterrupted // Ctrl-C, which the screen reads as a key
+	}
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		return context.Cause(ctx)
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
 	goruntime "runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"lane/pkg/childenv"
@@ -187,19 +189,34 @@ func (f *factory) show(opts *session.Options, o *upOptions) {
 	if opts.LogPath != "" {
 		level = slog.LevelInfo
 	}
-	opts.Log = slog.New(slog.NewTextHandler(f.io.Err, &slog.HandlerOptions{Level: level}))
+	out := &gate{to: f.io.Err}
+	opts.Log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
 	opts.Ready = func(st control.Status) { _ = f.banner(f.io.Err, &st) }
 	switch {
 	case len(o.command) > 0, opts.LogPath != "":
 	case !o.plain && f.screen():
-		opts.Log = slog.New(slog.DiscardHandler) // a line would tear the screen
 		opts.Ready = nil
 		opts.View = func(ctx context.Context, v session.View) error {
+			out.shut.Store(true) // a line would tear the screen
+			defer out.shut.Store(false)
 			return f.watch(ctx, v, tui.Options{})
 		}
 	default:
 		opts.View = f.lines
 	}
+}
+
+// gate drops what is written while it is shut.
+type gate struct {
+	to   io.Writer
+	shut atomic.Bool
+}
+
+func (g *gate) Write(b []byte) (int, error) {
+	if g.shut.Load() {
+		return len(b), nil
+	}
+	return g.to.Write(b)
 }
 
 // lines prints a session's exchanges until it ends.

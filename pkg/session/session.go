@@ -33,8 +33,7 @@ type session struct {
 	o       Options
 	started time.Time
 	log     *traffic.Log
-	stop    chan struct{} // closed by the first Stop
-	once    sync.Once
+	cancel  context.CancelCauseFunc
 	forced  chan struct{} // closed by a forced Stop
 	force   sync.Once
 	done    chan struct{} // closed when everything is gone
@@ -60,8 +59,10 @@ type session struct {
 // what failed; a *LeftBehindError is joined to it when the registry could not
 // be cleaned.
 func Run(ctx context.Context, o Options) error {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	s := &session{o: o, started: o.Now(), log: traffic.NewLog(rows), state: control.SessionStarting,
-		stop: make(chan struct{}), forced: make(chan struct{}), done: make(chan struct{})}
+		cancel: cancel, forced: make(chan struct{}), done: make(chan struct{})}
 	ctl, err := control.Listen(o.RuntimeDir)
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 	defer end()
 	served := make(chan error, 1)
 	go func() { served <- ctl.Serve(serving, s, s.log) }()
-	s.result = s.run(ctx)
+	s.result = s.run(ctx, inner)
 	close(s.done)
 	end()
 	return errors.Join(s.result, <-served)
@@ -78,9 +79,9 @@ func Run(ctx context.Context, o Options) error {
 
 // Stop implements control.Session.
 func (s *session) Stop(ctx context.Context, force bool) error {
-	s.once.Do(func() { close(s.stop) })
+	s.cancel(ErrStopped)
 	if force {
-		s.force.Do(func() { close(s.forced) })
+		s.endWaiting()
 	}
 	select {
 	case <-s.done:
@@ -94,20 +95,16 @@ func (s *session) Stop(ctx context.Context, force bool) error {
 	}
 }
 
-func (s *session) run(ctx context.Context) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-s.stop:
-			cancel(ErrStopped)
-		case <-ctx.Done():
-		}
-	}()
-
-	if s.client, err = consul.Open(s.o.Registry); err != nil {
+// run is the session between its control socket's opening and closing. ctx is
+// outer, which a signal ends, or ends when the session does for other reasons.
+func (s *session) run(outer, ctx context.Context) (err error) {
+	client, err := consul.Open(s.o.Registry)
+	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.client = client
+	s.mu.Unlock()
 	// The parts live until the end has been cleaned up, not only until it was
 	// asked for.
 	parts, life := errgroup.WithContext(context.WithoutCancel(ctx))
@@ -124,25 +121,25 @@ func (s *session) run(ctx context.Context) (err error) {
 		}
 	}()
 	// A part that fails ends the session.
-	context.AfterFunc(life, func() { cancel(errPart) })
+	context.AfterFunc(life, func() { s.cancel(errPart) })
 	if s.o.View != nil {
 		parts.Go(func() error {
 			err := s.o.View(ctx, view{s})
-			cancel(ErrStopped)
+			s.cancel(ErrStopped)
 			return endOf(ctx, err)
 		})
 	}
 
 	defer func() { err = errors.Join(err, s.dismiss(err)) }()
 	if err := s.start(ctx, life, parts); err != nil {
-		left := s.tearDown(ctx)
+		left := s.tearDown(outer)
 		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 			err = asked(cause)
 		}
 		return errors.Join(err, left)
 	}
 	err = s.wait(ctx)
-	return errors.Join(err, s.tearDown(ctx))
+	return errors.Join(err, s.tearDown(outer))
 }
 
 var errPart = errors.New("a part of the session failed")

@@ -14,6 +14,7 @@ import (
 // caller sees lane_drained, then lane_absent, and never an unhealthy lane; a
 // crash in between leaves an instance that expires by itself.
 func (s *session) tearDown(ctx context.Context) error {
+	defer s.forceOn(ctx)()
 	ctx = context.WithoutCancel(ctx)
 	s.setState(control.SessionDraining)
 	var left []error
@@ -63,6 +64,17 @@ func (s *session) tearDown(ctx context.Context) error {
 	return nil
 }
 
+// forceOn makes the next interruption end the waiting, if it was not one that
+// began the end; the function that it returns ends that.
+func (s *session) forceOn(ctx context.Context) func() bool {
+	if ctx.Err() != nil {
+		return func() bool { return false }
+	}
+	return context.AfterFunc(ctx, s.endWaiting)
+}
+
+func (s *session) endWaiting() { s.force.Do(func() { close(s.forced) }) }
+
 // each runs f for every service at once and waits.
 func (s *session) each(f func(*service)) {
 	var all sync.WaitGroup
@@ -79,13 +91,17 @@ func (s *session) drain(ctx context.Context) {
 	defer s.onForce(cancel)()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for said := false; ; {
 		busy := 0
 		for _, v := range s.services {
 			busy += v.guard.InFlight()
 		}
 		if busy == 0 {
 			return
+		}
+		if !said {
+			said = true
+			s.o.Log.Warn("waiting for requests under way; Ctrl-C ends the wait", "requests", busy, "at most", s.o.Drain)
 		}
 		select {
 		case <-tick.C:
