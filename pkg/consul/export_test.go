@@ -107,15 +107,16 @@ type Heard struct {
 	Err   error
 }
 
-// RunWatch runs a watch whose asks f answers, with the given index or an error.
-func RunWatch(ctx context.Context, heard func(Heard), f func(ctx context.Context, index uint64) (uint64, error)) (again func() uint64, done <-chan struct{}) {
+// RunWatch runs a watch whose asks f answers, with an index and a picture, or an
+// error.
+func RunWatch(ctx context.Context, heard func(Heard), f func(ctx context.Context, index uint64) (uint64, string, error)) (again func() uint64, done <-chan struct{}) {
 	w := &watch{key: "stock", starts: newStarts()}
 	out, ended := make(chan event), make(chan struct{})
 	go func() {
 		defer close(ended)
 		w.run(ctx, WatchOptions{}.withDefaults(), func(ctx context.Context, o *api.QueryOptions) (answer, *api.QueryMeta, error) {
-			last, err := f(ctx, o.WaitIndex)
-			return answer{}, &api.QueryMeta{LastIndex: last}, err
+			last, picture, err := f(ctx, o.WaitIndex)
+			return answer{claims: []lane.Claim{{Owner: picture}}}, &api.QueryMeta{LastIndex: last}, err
 		}, out)
 		close(out)
 	}()

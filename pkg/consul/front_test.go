@@ -70,6 +70,14 @@ func (f *front) cut() {
 	f.CloseClientConnections()
 }
 
+// breakOff breaks an answer off that has begun: for one that has not, the HTTP
+// client may ask again by itself.
+func breakOff(w http.ResponseWriter) {
+	w.Header().Set("Content-Length", "10")
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
 // header adds a header to what the registry answers on a path.
 func header(path, key, value string) func(http.ResponseWriter, *http.Request, http.Handler) {
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {

@@ -12,10 +12,11 @@ import (
 
 // desk answers a watch's asks one by one.
 type desk struct {
-	asked  chan uint64 // the index of an ask
-	answer chan error
-	heard  []consul.Heard
-	again  func() uint64
+	asked   chan uint64 // the index of an ask
+	answer  chan error
+	picture string // what an answer without an error says
+	heard   []consul.Heard
+	again   func() uint64
 }
 
 // newDesk runs a watch in the test's bubble; sticky asks do not end when they
@@ -25,11 +26,11 @@ func newDesk(t *testing.T, sticky bool) *desk {
 	ctx, cancel := context.WithCancel(t.Context())
 	var index uint64 = 100
 	again, done := consul.RunWatch(ctx, func(h consul.Heard) { d.heard = append(d.heard, h) },
-		func(qctx context.Context, i uint64) (uint64, error) {
+		func(qctx context.Context, i uint64) (uint64, string, error) {
 			select {
 			case d.asked <- i:
 			case <-ctx.Done():
-				return 0, ctx.Err()
+				return 0, "", ctx.Err()
 			}
 			cut := qctx.Done()
 			if sticky {
@@ -38,11 +39,11 @@ func newDesk(t *testing.T, sticky bool) *desk {
 			select {
 			case err := <-d.answer:
 				index++
-				return index, err
+				return index, d.picture, err
 			case <-cut:
-				return 0, qctx.Err()
+				return 0, "", qctx.Err()
 			case <-ctx.Done():
-				return 0, ctx.Err()
+				return 0, "", ctx.Err()
 			}
 		})
 	d.again = again
@@ -100,7 +101,8 @@ func TestAWatchThatStartsOver(t *testing.T) {
 		d.wantNew(t, 0)
 		d.ask()
 		d.again()
-		d.answer <- nil // of before
+		d.picture = "of before"
+		d.answer <- nil
 		d.wantNew(t, 1)
 		if len(d.heard) != 2 {
 			t.Errorf("an old answer was told: %+v", d.heard)
@@ -132,8 +134,16 @@ func TestAWatchThatStartsOver(t *testing.T) {
 			}
 			d.answer <- nil
 		}
+		d.ask()
 		if len(d.heard) != 1 {
-			t.Errorf("told: %+v", d.heard)
+			t.Errorf("nothing has changed, and it is told: %+v", d.heard)
+		}
+		d.picture = "another"
+		d.answer <- nil
+		d.ask()
+		synctest.Wait()
+		if len(d.heard) != 2 {
+			t.Errorf("a change is not told: %+v", d.heard)
 		}
 	})
 }

@@ -49,7 +49,8 @@ func TestQueriesThatSurviveAnOutageHoldNothingUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		mine := session(t, c)
-		if err := mine.Claim(deadline(t), claim(unique("mine"), service, "alice")); err != nil {
+		own := unique("mine")
+		if err := mine.Claim(deadline(t), claim(own, service, "alice")); err != nil {
 			t.Fatal(err)
 		}
 		f.set(hold)
@@ -83,7 +84,7 @@ func TestQueriesThatSurviveAnOutageHoldNothingUp(t *testing.T) {
 		if s := got.Service(service); len(s.Instances) != 3 || len(s.Declared) != 3 || got.Switches.ActiveGroup[service] != "blue" {
 			t.Errorf("fresh, and still the old picture: %+v, %+v", s, got.Switches)
 		}
-		eventually(t, "the session's own watch asks anew", func() bool { return anew(f, "/v1/kv/lane/declared/mine") > 0 })
+		eventually(t, "the session's own watch asks anew", func() bool { return anew(f, "/v1/kv/lane/declared/"+own+"/?") > 0 })
 		if d := time.Since(begin); d > 15*time.Second {
 			t.Errorf("after %v", d)
 		}
@@ -117,11 +118,7 @@ func TestAfterAnAskWithoutAnAnswerTheWatchesAskAnew(t *testing.T) {
 	if n := anew(f, "/v1/health/service/"+service); n != 0 {
 		t.Errorf("the agent answers, and %d watches started over", n)
 	}
-	spoilOnce(func(rw http.ResponseWriter) {
-		rw.Header().Set("Content-Length", "10") // begun, or the client would try again by itself
-		_ = http.NewResponseController(rw).Flush()
-		panic(http.ErrAbortHandler)
-	})
+	spoilOnce(breakOff)
 	eventually(t, "asks anew", func() bool { return anew(f, "/v1/health/service/"+service) > 0 })
 	if state(w) != lane.Fresh {
 		t.Errorf("%v", w.Trust())

@@ -41,7 +41,7 @@ func TestARegistryThatGoesAwayIsUnreachableAfterTwoAsks(t *testing.T) {
 			if r.URL.Path == "/v1/status/leader" && once {
 				once = false
 				failed <- struct{}{}
-				panic(http.ErrAbortHandler)
+				breakOff(rw)
 			}
 			next.ServeHTTP(rw, r)
 		})
