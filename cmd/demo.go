@@ -62,8 +62,7 @@ func runDemo(ctx context.Context, f *factory, o *demoOptions) error {
 		return runTour(ctx, f, o)
 	}
 	err := demo.Show(ctx, demo.Options{Now: f.now}, o.rate, func(ctx context.Context, v demo.View) error {
-		// Attached: q asks nothing, for nothing of the user's is at stake.
-		return f.watch(ctx, v, tui.Options{Attached: true})
+		return f.watch(ctx, v, tui.Options{Demo: true})
 	})
 	interrupted := errors.Is(err, tui.ErrInterrupted) || errors.Is(err, errInterrupted)
 	if err != nil && !interrupted {

@@ -17,6 +17,8 @@ func (m *model) statusLine() string {
 	switch {
 	case m.screen == screenHelp:
 		left = append(left, "help")
+	case m.screen == screenServices:
+		left = append(left, "services")
 	case m.screen == screenDetail:
 		left = append(left, "exchange "+count(m.detail.of.Seq))
 	}
@@ -45,7 +47,7 @@ func (m *model) statusLine() string {
 		case l.follow:
 			right = "FOLLOW"
 		case len(l.shown) > 0:
-			right = "row " + count(uint64(l.cur)+1) + " of " + count(uint64(len(l.shown)))
+			right = "row " + count(uint64(l.cur)+1) + " of " + count(uint64(len(l.shown))) + ", f follows"
 		}
 	}
 	if m.list.paused {
@@ -54,8 +56,12 @@ func (m *model) statusLine() string {
 	if m.lost > 0 {
 		left = append(left, count(m.lost)+" not listed")
 	}
+	look := plain
+	if m.notice != "" {
+		left, look = []string{m.notice}, bold
+	}
 	s := cut(" "+strings.Join(left, "   "), m.width-len(right)-2)
-	return s + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right)-1, 1)) + right
+	return m.paint(look, s) + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right)-1, 1)) + right
 }
 
 // filterInput is the filter being typed, with its cursor.
@@ -90,17 +96,18 @@ func (m *model) footer() string {
 	in := m.screen.place()
 	var words []string
 	for _, b := range m.binds {
-		if b.brief == "" || b.where&in == 0 || m.screen == screenHelp && b.act == actHelp {
+		if b.brief == "" || b.where&in == 0 || m.screen == screenHelp && b.act == actHelp ||
+			b.act == actServices && (m.screen == screenServices || !m.known) {
 			continue
 		}
-		if m.list.n == 0 && m.screen == screenList && b.act != actHelp && b.act != actQuit {
+		if m.list.n == 0 && m.screen == screenList && b.act != actServices && b.act != actHelp && b.act != actQuit {
 			continue // nothing to work on yet
 		}
 		brief := b.brief
 		if b.act == actPause && m.list.paused {
-			brief = "resume"
+			brief = "space resume"
 		}
-		words = append(words, b.Help().Key+" "+brief)
+		words = append(words, brief)
 	}
 	// Where not all fit, help and quit stay.
 	for len(words) > 2 && len(strings.Join(words, "  "))+1 > m.width {

@@ -119,7 +119,7 @@ func detailLines(e *traffic.Exchange, f look, w int) []cell {
 		}
 		p.field(label, traffic.Warning(w), warnText)
 	}
-	if e.Service != "" && e.Method != "CONNECT" && strings.Contains(url, "://") {
+	if f.commands && e.Service != "" && e.Method != "CONNECT" && strings.Contains(url, "://") {
 		p.field("More", "lane explain "+shellQuote(url), plain)
 	}
 	p.headers("Request headers", e.ReqHeader)

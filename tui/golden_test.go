@@ -15,6 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lane/pkg/control"
+	"lane/pkg/lane"
 	"lane/pkg/traffic"
 	"lane/tui/internal/scene"
 )
@@ -39,6 +40,33 @@ func newUser(t *testing.T, w, h int, opts ...func(*Options)) *user {
 }
 
 func attached(o *Options) { o.Attached = true }
+func demo(o *Options)     { o.Demo = true }
+
+// troubled is a session in which nothing is well.
+func troubled(s *control.Status) {
+	s.Services[0].State, s.Services[0].Note = control.StateUnconfirmed, "registry shows another address"
+	s.Services[1].State = control.StateLocalClosed
+	s.Registry.State, s.Registry.Since = registryUnreachable, scene.Now().Add(-12*time.Second)
+	s.Registry.Error = "connection refused"
+	s.Warnings = []string{"orders: no baseline is registered: untagged callers get E_NO_BASELINE"}
+	s.Counts.Fallbacks["lane_drained"] = 1204
+	s.Counts.Errors = map[string]uint64{"E_LANE_UNHEALTHY": 17, "E_NO_BASELINE": 3, "E_GUARD_REJECTED": 99}
+}
+
+// longNames are calls of services and hosts that need room.
+func longNames() []traffic.Exchange {
+	rows := scene.Exchanges()
+	for i, name := range []string{"productpage", "order-service", "recommendation-engine-v2", "users"} {
+		rows[i].Service = name
+	}
+	rows[4].Method, rows[4].URL = "GET", "http://127.0.0.1:40867/v1/rates"
+	rows[5].Method, rows[5].URL, rows[5].Service, rows[5].Guard = "GET", "https://api.partner.test:8443/v1/rates", "", ""
+	rows[6].Method, rows[6].URL, rows[6].Service = "GET", "https://cdn.test:443/logo.png", ""
+	for i := 4; i < len(rows); i++ {
+		rows[i].Kind, rows[i].Reason, rows[i].Instance = lane.KindExternal, lane.ReasonExternalHost, ""
+	}
+	return rows
+}
 
 func (u *user) send(msgs ...tea.Msg) *user {
 	u.t.Helper()
@@ -142,6 +170,15 @@ func TestGolden(t *testing.T) {
 		{"detail-scrolled", nil, func(u *user) { u.running().keys("enter", "ctrl+f") }},
 		{"help", nil, func(u *user) { u.running().keys("?") }},
 		{"help-attached", []func(*Options){attached}, func(u *user) { u.running().keys("?") }},
+		{"help-demo", []func(*Options){demo}, func(u *user) { u.running().keys("?") }},
+		{"empty-demo", []func(*Options){demo}, func(u *user) { u.status() }},
+		{"services", nil, func(u *user) { u.running().keys("s") }},
+		{"services-troubled", []func(*Options){attached}, func(u *user) {
+			u.running(troubled, func(s *control.Status) { s.Owner, s.Child, s.Log = "alice", "go run .", "/run/user/1000/lane/4711.log" }).keys("s")
+		}},
+		{"services-none", nil, func(u *user) { u.running(func(s *control.Status) { s.Services = nil }).keys("s") }},
+		{"no-later-problem", nil, func(u *user) { u.running().keys("n") }},
+		{"long-names", nil, func(u *user) { u.running().rows(longNames()...) }},
 		{"paused", nil, func(u *user) { u.running().keys("space").rows(scene.Stream(8, 318)...) }},
 		{"filter", nil, func(u *user) { u.running().keys("/svc:orders|users -m:post", "enter") }},
 		{"filter-typing", nil, func(u *user) { u.running().keys("/st:>=500") }},
@@ -160,13 +197,7 @@ func TestGolden(t *testing.T) {
 			})
 		}},
 		{"many-problems", nil, func(u *user) {
-			u.running(func(s *control.Status) {
-				s.Services[0].State, s.Services[0].Note = control.StateUnconfirmed, "registry shows another address"
-				s.Services[1].State = control.StateLocalClosed
-				s.Registry.State, s.Registry.Since = registryUnreachable, scene.Now().Add(-12*time.Second)
-				s.Registry.Error = "connection refused"
-				s.Warnings = []string{"orders: no baseline is registered: untagged callers get E_NO_BASELINE"}
-			})
+			u.running(troubled)
 		}},
 		{"registry-stale", nil, func(u *user) {
 			u.running(func(s *control.Status) {

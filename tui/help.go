@@ -8,7 +8,7 @@ import (
 
 // helpLines is the help, made from the keys, the route words and the filter
 // language themselves. Two columns where they fit.
-func helpLines(binds []binding, attached bool, t text, w int) []cell {
+func helpLines(binds []binding, quitting string, owner bool, w int) []cell {
 	keys := []cell{{"KEYS", bold}}
 	for _, b := range binds {
 		h := b.Help()
@@ -16,14 +16,18 @@ func helpLines(binds []binding, attached bool, t text, w int) []cell {
 			continue
 		}
 		means := h.Desc
-		if b.act == actQuit {
-			means = "stop exposing (asks first)"
-			if attached {
-				means = "quit; the session stays"
-			}
+		switch {
+		case b.act == actQuit:
+			means = quitting
+		case b.act == actInterrupt && !owner:
+			means = "the same as q"
 		}
 		keys = append(keys, cell{fit(h.Key, 12) + means, plain})
 	}
+
+	// A call of the local process looks like one of the developer's: both come
+	// from this machine, and either may bring a tag or none.
+	keys = append(keys, cell{fit("FROM me", 12) + "is you or your process", plain})
 
 	words := []cell{{"MARKS  ! error > fallback x sent away", bold}}
 	for _, r := range []string{traffic.RouteLane, traffic.RouteBase, traffic.RouteFallback, traffic.RouteKilled,
@@ -32,7 +36,11 @@ func helpLines(binds []binding, attached bool, t text, w int) []cell {
 	}
 	words = append(words, cell{}, cell{"FILTER  a b and  -a not  a|b or", bold})
 	for _, k := range traffic.FilterKeys() {
-		words = append(words, cell{fit(k.Key+":", 7) + k.Values, plain})
+		s := fit(k.Key+":", 7) + k.Values
+		if w >= wideWidth-2 {
+			s = fit(s, 40) + k.Means
+		}
+		words = append(words, cell{s, plain})
 	}
 
 	const left = 39

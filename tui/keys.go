@@ -23,6 +23,7 @@ const (
 	actPrevProblem
 	actFollow
 	actPause
+	actServices
 	actHelp
 	actQuit
 	actInterrupt
@@ -34,8 +35,9 @@ type place uint8
 const (
 	inList place = 1 << iota
 	inDetail
+	inServices
 	inHelp
-	everywhere = inList | inDetail | inHelp
+	everywhere = inList | inDetail | inServices | inHelp
 )
 
 // binding is a key as data: the footer, the help screen and the documentation
@@ -44,7 +46,7 @@ type binding struct {
 	key.Binding
 	act   action
 	where place
-	// brief is the word in the footer; empty keeps the key out of it.
+	// brief is the key in the footer; empty keeps it out.
 	brief string
 }
 
@@ -61,16 +63,17 @@ func bindings() []binding {
 		bind(actPageUp, everywhere, "", "ctrl+b pgup", "a screen up", "ctrl+b", "pgup"),
 		bind(actTop, everywhere, "", "g home", "first line", "g", "home"),
 		bind(actBottom, everywhere, "", "G end", "newest line, and follow", "G", "end"),
-		bind(actOpen, inList, "detail", "enter", "show it in full", "enter"),
-		bind(actBack, inDetail|inHelp, "back", "esc", "back; or end the filter", "esc", "enter"),
+		bind(actOpen, inList, "enter detail", "enter", "show it in full", "enter"),
+		bind(actBack, inDetail|inServices|inHelp, "esc back", "esc", "back; or end the filter", "esc", "enter"),
 		bind(actBack, inList, "", "esc", "", "esc"),
-		bind(actFilter, inList, "filter", "/", "filter the list", "/"),
-		bind(actNextProblem, inList|inDetail, "next error", "n", "next error or fallback", "n"),
+		bind(actFilter, inList, "/ filter", "/", "filter the list", "/"),
+		bind(actNextProblem, inList|inDetail, "n/N error", "n", "next error or fallback", "n"),
 		bind(actPrevProblem, inList|inDetail, "", "N", "previous error or fallback", "N"),
-		bind(actFollow, inList, "follow", "f", "follow the newest, on/off", "f"),
-		bind(actPause, inList|inDetail, "pause", "space", "freeze the list, or go on", " "),
-		bind(actHelp, everywhere, "help", "?", "this help", "?"),
-		bind(actQuit, everywhere, "quit", "q", "quit", "q"),
+		bind(actServices, everywhere, "s services", "s", "services, totals, session", "s"),
+		bind(actPause, inList|inDetail, "space pause", "space", "freeze the list, or go on", " "),
+		bind(actFollow, inList, "f follow", "f", "follow the newest, on/off", "f"),
+		bind(actHelp, everywhere, "? help", "?", "this help", "?"),
+		bind(actQuit, everywhere, "q quit", "q", "quit", "q"),
 		bind(actInterrupt, everywhere, "", "ctrl+c", "quit without asking", "ctrl+c"),
 	}
 }

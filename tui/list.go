@@ -21,6 +21,11 @@ type list struct {
 	filter traffic.Filter
 	shown  []uint64 // positions that the filter chooses, oldest first
 
+	// names is how wide the widest name so far is, whatever the filter chooses.
+	// It only grows: a column that followed what is visible would jump.
+	names int
+	text  text
+
 	cur    int // selected, in shown
 	top    int // first visible, in shown
 	height int // visible rows
@@ -31,8 +36,8 @@ type list struct {
 	arrived uint64             // rows that came while paused, those that are gone too
 }
 
-func newList() list {
-	return list{follow: true}
+func newList(t text) list {
+	return list{follow: true, text: t}
 }
 
 // add takes rows in; while paused they wait, so that what is on the screen stays.
@@ -50,6 +55,9 @@ func (l list) add(rows []traffic.Exchange) list {
 			l.ring = append(l.ring, rows[i])
 		} else {
 			l.ring[l.next%ringSize] = rows[i]
+		}
+		if l.names < svcMost {
+			l.names = max(l.names, nameWidth(&rows[i], l.text))
 		}
 		if l.filter.Match(&rows[i]) {
 			l.shown = append(l.shown, l.next)
@@ -132,16 +140,16 @@ func (l list) newest() list {
 	return l.settle()
 }
 
-// problem goes to the next (by = 1) or previous (-1) error or fallback, if there
-// is one.
-func (l list) problem(by int) list {
+// problem goes to the next (by = 1) or previous (-1) error or fallback, and
+// reports whether there is one.
+func (l list) problem(by int) (list, bool) {
 	for i := l.cur + by; i >= 0 && i < len(l.shown); i += by {
 		if m := traffic.Mark(l.at(i)); m == traffic.MarkError || m == traffic.MarkFallback {
 			l.cur, l.follow = i, false
-			return l.settle()
+			return l.settle(), true
 		}
 	}
-	return l
+	return l, false
 }
 
 func (l list) pause() list {
@@ -157,6 +165,7 @@ func (l list) resume() list {
 
 // clear forgets all rows and keeps the settings.
 func (l list) clear() list {
+	l.names = 0
 	l.ring, l.next, l.n, l.shown, l.waiting, l.arrived, l.cur, l.top = nil, 0, 0, nil, nil, 0, 0, 0
 	return l
 }

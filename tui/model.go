@@ -17,6 +17,7 @@ type screen uint8
 const (
 	screenList screen = iota
 	screenDetail
+	screenServices
 	screenHelp
 )
 
@@ -25,6 +26,8 @@ func (s screen) place() place {
 	switch s {
 	case screenDetail:
 		return inDetail
+	case screenServices:
+		return inServices
 	case screenHelp:
 		return inHelp
 	}
@@ -43,7 +46,8 @@ const (
 
 // model is the root: it routes keys and messages to the panes.
 type model struct {
-	attached bool
+	owner    bool   // q asks whether to stop exposing
+	quitting string // what q does, for the help
 	fixed    look
 	binds    []binding
 
@@ -61,13 +65,15 @@ type model struct {
 	lostNow uint64 // those of the last time
 
 	// The panes.
-	screen screen
-	list   list
-	filter filterLine
-	detail detail
-	help   scroll
+	screen  screen
+	under   screen // the one that help or services were opened from
+	list    list
+	filter  filterLine
+	detail  detail
+	reading scroll // of the help or the services
 
-	asking  bool // "stop exposing?"
+	notice  string // what the last key did not do; until the next one
+	asking  bool   // "stop exposing?"
 	leaving leave
 }
 
@@ -76,18 +82,31 @@ type look struct {
 	palette palette
 	text    text
 	loc     *time.Location
+	// commands says that other commands of ours reach the session: they are
+	// worth proposing.
+	commands bool
 }
 
 func newModel(o Options) model {
 	now := o.Now()
-	return model{
-		attached: o.Attached,
-		fixed:    look{palette: newPalette(o.Color), text: text{utf8: o.UTF8}, loc: now.Location()},
-		binds:    bindings(),
-		now:      now,
-		list:     newList(),
-		rate:     rate{since: now},
+	fixed := look{palette: newPalette(o.Color), text: text{utf8: o.UTF8}, loc: now.Location(), commands: !o.Demo}
+	m := model{
+		owner: !o.Attached && !o.Demo,
+		fixed: fixed,
+		binds: bindings(),
+		now:   now,
+		list:  newList(fixed.text),
+		rate:  rate{since: now},
 	}
+	switch {
+	case o.Demo:
+		m.quitting = "end the demo, all of it"
+	case o.Attached:
+		m.quitting = "quit; the session stays"
+	default:
+		m.quitting = "stop exposing (asks first)"
+	}
+	return m
 }
 
 // Init asks for nothing: the feed brings all.
@@ -174,26 +193,63 @@ func (m model) press(msg tea.KeyMsg) model {
 		}
 		return m
 	}
+	m.notice = ""
 	act := lookup(m.binds, m.screen.place(), msg)
 	switch act {
 	case actQuit:
 		return m.quit()
 	case actHelp:
-		m.screen, m.help = screenHelp, scroll{}
-		return m
+		return m.open(screenHelp)
+	case actServices:
+		return m.open(screenServices)
 	}
 	switch m.screen {
 	case screenDetail:
 		return m.pressDetail(act)
-	case screenHelp:
+	case screenHelp, screenServices:
 		if act == actBack {
-			m.screen = screenList
+			m.screen = m.under
 			return m
 		}
-		m.help = m.move(m.help, act)
+		m.reading = m.move(m.reading, act)
 		return m
 	}
 	return m.pressList(act)
+}
+
+// open shows a text over the list or the detail; its key closes it again.
+func (m model) open(s screen) model {
+	if m.screen == s {
+		m.screen = m.under
+		return m
+	}
+	if m.screen == screenList || m.screen == screenDetail {
+		m.under = m.screen
+	}
+	m.screen, m.reading = s, scroll{}
+	return m
+}
+
+// problem goes to the next or previous error or fallback, or says that there is
+// none.
+func (m model) problem(by int) (model, bool) {
+	l, found := m.list.problem(by)
+	if found {
+		m.list = l
+		return m, true
+	}
+	way, other := "later", "N"
+	if by < 0 {
+		way, other = "earlier", "n"
+	}
+	m.notice = "no " + way + " error or fallback"
+	if !m.list.filter.Empty() {
+		m.notice += " that the filter shows"
+	}
+	if _, behind := m.list.problem(-by); behind {
+		m.notice += "; " + other + " goes the other way"
+	}
+	return m, false
 }
 
 func (m model) pressList(act action) model {
@@ -211,9 +267,9 @@ func (m model) pressList(act action) model {
 	case actBottom:
 		m.list = m.list.newest()
 	case actNextProblem:
-		m.list = m.list.problem(+1)
+		m, _ = m.problem(+1)
 	case actPrevProblem:
-		m.list = m.list.problem(-1)
+		m, _ = m.problem(-1)
 	case actFollow:
 		if m.list.follow {
 			m.list.follow = false
@@ -244,9 +300,12 @@ func (m model) pressDetail(act action) model {
 		m.screen = screenList
 		m.list.follow = m.detail.follow
 	case actNextProblem, actPrevProblem:
-		by := map[action]int{actNextProblem: +1, actPrevProblem: -1}[act]
-		was := m.list.cur
-		if m.list = m.list.problem(by); m.list.cur != was {
+		by := +1
+		if act == actPrevProblem {
+			by = -1
+		}
+		var found bool
+		if m, found = m.problem(by); found {
 			m.detail = detail{of: *m.list.selected()}
 		}
 	case actPause:
@@ -268,7 +327,7 @@ func (m model) togglePause() model {
 
 // quit leaves at once unless that would end what the user exposes.
 func (m model) quit() model {
-	if m.attached || m.gone != nil {
+	if !m.owner || m.gone != nil {
 		m.leaving = leaveQuit
 		return m
 	}

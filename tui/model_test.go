@@ -9,6 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"lane/pkg/control"
+	"lane/pkg/lane"
 	"lane/pkg/traffic"
 	"lane/tui/internal/scene"
 )
@@ -68,6 +69,80 @@ func TestNextProblem(t *testing.T) {
 	// In the detail too, and there the detail follows.
 	u.keys("enter").wantScreen("inventory", "no instance of inventory").keys("n").wantScreen("no instance of users").wantSeq(7)
 	u.keys("esc").wantScreen("row 7 of 7")
+}
+
+// TestNoProblemIsSaid: a key that finds nothing says so, until the next key.
+func TestNoProblemIsSaid(t *testing.T) {
+	u := newUser(t, 80, 24).running()
+	u.keys("n").wantSeq(7).wantScreen("no later error or fallback; N goes the other way", "FOLLOW")
+	u.rows(scene.Stream(8, 1)...).wantScreen("no later error") // a row is no key
+	u.keys("k").wantScreen("not:no later", "exchanges")
+	u.keys("g", "N").wantScreen("no earlier error or fallback; n goes the other way")
+	u.keys("n").wantSeq(4).wantScreen("not:no earlier")
+	u.keys("/svc:orders", "enter", "n").wantScreen("no later error or fallback that the filter shows", "not:other way")
+	u.keys("esc").wantScreen("not:no later")
+	// In the detail too.
+	u.keys("G", "N", "enter", "n").wantScreen("no later error or fallback", "GET http://users/v1/users/7")
+	u.keys("j").wantScreen("not:no later")
+}
+
+// TestTextsGoBack: help and services lie over the list or the detail.
+func TestTextsGoBack(t *testing.T) {
+	u := newUser(t, 80, 24).running().keys("k", "k", "enter").wantScreen("CONNECT api.partner.test:443", "exchange 5")
+	u.keys("s").wantScreen("orders: up", "10.2.0.77:40117").keys("?").wantScreen("KEYS").keys("s").wantScreen("orders: up")
+	u.keys("esc").wantScreen("exchange 5").keys("?", "?").wantScreen("exchange 5").keys("s", "s").wantScreen("exchange 5")
+	u.keys("esc").wantScreen("row 5 of 7").keys("s", "enter").wantScreen("row 5 of 7")
+	u.status(troubled).keys("s", "j").wantScreen("not:orders: NOT").keys("esc", "s").wantScreen("orders: NOT") // from its top
+	newUser(t, 80, 24).keys("s").wantScreen("has not answered yet")
+}
+
+// TestNamesOnlyGrow: the column of names never jumps back.
+func TestNamesOnlyGrow(t *testing.T) {
+	path := func(u *user) int {
+		for l := range strings.Lines(u.screen()) {
+			if at := strings.Index(l, " PATH"); at > 0 {
+				return at
+			}
+		}
+		t.Fatal("no titles")
+		return 0
+	}
+	u := newUser(t, 80, 24).status().rows(scene.Exchanges()[0])
+	narrow := path(u)
+	long := scene.Exchanges()[0]
+	long.Service = "order-service"
+	u.keys("space").rows(long)
+	if path(u) != narrow {
+		t.Error("a row that waits moved the columns")
+	}
+	u.keys("space")
+	if got := path(u); got != narrow+3 {
+		t.Errorf("PATH at %d, was at %d", got, narrow)
+	}
+	for range 2 * ringSize { // the long name leaves the ring
+		u.rows(scene.Exchanges()[0])
+	}
+	u.keys("/svc:orders", "enter")
+	if got := path(u); got != narrow+3 {
+		t.Errorf("PATH went back to %d", got)
+	}
+	u.keys("esc").send(restartMsg{}).rows(scene.Exchanges()[0])
+	if got := path(u); got != narrow {
+		t.Errorf("another session keeps PATH at %d", got)
+	}
+}
+
+// TestTotalsStay: whatever the header has to say, the session's fallbacks and
+// errors are in it.
+func TestTotalsStay(t *testing.T) {
+	u := newUser(t, 80, 24).running(troubled)
+	u.keys("/svc:orders", "enter").wantScreen("1,206 fb  20 ERR", "consul DOWN 12s")
+	u.keys("space").wantScreen("1,206 fb  20 ERR", "PAUSED")
+	u.status(troubled, func(s *control.Status) { s.Lane = lane.Name(strings.Repeat("lane-", 8)) }).wantScreen("1,206 fb  20 ERR")
+	newUser(t, 140, 40).running(troubled).wantScreen("1,206 fallbacks  20 lane errors")
+	newUser(t, 50, 10).running(troubled).wantScreen("1,206 fb 20 ERR")
+	newUser(t, 80, 24).running().wantScreen("2 fallbacks", "not:lane error")
+	newUser(t, 80, 24).wantScreen("not:fallback")
 }
 
 func TestPause(t *testing.T) {
@@ -167,6 +242,9 @@ func TestQuit(t *testing.T) {
 		})
 	}
 	u := newUser(t, 80, 24).running().send(statusMsg{at: scene.Now(), err: io.EOF}).keys("q")
+	if newUser(t, 80, 24, demo).running().keys("q").m.leaving != leaveQuit {
+		t.Error("a demo asks")
+	}
 	if u.m.leaving != leaveQuit {
 		t.Error("there is nothing to stop when the session is gone")
 	}
@@ -204,7 +282,7 @@ func TestHelpHasAllKeys(t *testing.T) {
 
 // TestKeysAreUnambiguous: one key does one thing in one place.
 func TestKeysAreUnambiguous(t *testing.T) {
-	for _, in := range []place{inList, inDetail, inHelp} {
+	for _, in := range []place{inList, inDetail, inServices, inHelp} {
 		seen := map[string]action{}
 		for _, b := range bindings() {
 			if b.where&in == 0 {

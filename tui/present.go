@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
@@ -34,13 +36,18 @@ type column struct {
 }
 
 const (
-	markWidth = 2  // the mark and the cursor
-	pathLeast = 16 // below this, another column goes
+	markWidth  = 2  // the mark and the cursor
+	pathLeast  = 16 // below this, another column goes
+	pathEnough = 18 // above this, SVC may have what it needs
+	svcMost    = 20
+	// hostMost is for a host that is no service: 127.0.0.1:40867.
+	hostMost = 15
 )
 
-// columns lays the list out for a width. As it shrinks, it loses FROM, TIME and
-// MS, in this order; then SVC becomes narrow.
-func columns(width int) []column {
+// columns lays the list out for a width, with names that are up to names columns
+// wide. As it shrinks, it loses FROM, TIME and MS, in this order; then SVC becomes
+// narrow. SVC grows to its names out of what PATH can spare.
+func columns(width, names int) []column {
 	timeW, svcW, fromW := 8, 10, 10
 	if width >= 88 {
 		timeW, svcW = 12, 12
@@ -78,6 +85,9 @@ func columns(width int) []column {
 	for i := range all {
 		if all[i].field == colService && path() < pathLeast {
 			all[i].width = 6
+		}
+		if spare := path() - pathEnough; all[i].field == colService && spare > 0 {
+			all[i].width += max(min(min(names, svcMost)-all[i].width, spare), 0)
 		}
 	}
 	for i := range all {
@@ -146,7 +156,7 @@ func value(e *traffic.Exchange, c column, t text, loc *time.Location) string {
 		}
 		return e.Start.In(loc).Format("15:04:05")
 	case colService:
-		return t.clean(serviceWord(e), rawFor(c.width))
+		return serviceName(e, c.width, t)
 	case colMethod:
 		return t.clean(methodWord(e.Method), rawFor(c.width))
 	case colPath:
@@ -173,19 +183,62 @@ func pathWord(e *traffic.Exchange, most int) string {
 	return traffic.MaskURL(p)
 }
 
-// serviceWord is the service, or the host of what is no service.
+// serviceWord is the service, or the host of what is no service, with its port
+// if that is not the scheme's own.
 func serviceWord(e *traffic.Exchange) string {
 	if e.Service != "" {
 		return e.Service
 	}
-	host := traffic.HostOf(e)
+	host, port := hostPort(e)
+	return host + port
+}
+
+// hostPort is the host that was asked, never empty, and its port with the colon,
+// empty if it is the one that the scheme says anyway.
+func hostPort(e *traffic.Exchange) (host, port string) {
+	host = traffic.HostOf(e)
 	if i := strings.LastIndexByte(host, ':'); i > 0 && !strings.HasSuffix(host, "]") {
-		host = host[:i]
+		host, port = host[:i], host[i:]
+	}
+	usual := ":80"
+	if scheme, _, _ := strings.Cut(e.URL, "://"); scheme == "https" || scheme == "wss" || e.Method == "CONNECT" {
+		usual = ":443"
+	}
+	if port == usual || port == ":" {
+		port = ""
 	}
 	if host == "" {
-		return "-"
+		host = "-"
 	}
-	return host
+	return host, port
+}
+
+// serviceName is the service, or the host, in at most w columns. Of a long host
+// the port stays: a part of a port would be another port.
+func serviceName(e *traffic.Exchange, w int, t text) string {
+	name := t.clean(serviceWord(e), rawFor(w))
+	if e.Service != "" || ansi.StringWidth(name) <= w {
+		return cut(name, w)
+	}
+	host, port := hostPort(e)
+	port = t.clean(port, 16)
+	if len(port) > len(":65535") || w < len(port)+3 {
+		return cut(name, w)
+	}
+	return cut(t.clean(host, rawFor(w)), w-len(port)) + port
+}
+
+// nameWidth is how many columns the list needs for the exchange's name; none for
+// a CONNECT, whose path says it as well.
+func nameWidth(e *traffic.Exchange, t text) int {
+	most := svcMost
+	switch {
+	case e.Service == "" && e.Method == "CONNECT":
+		return 0
+	case e.Service == "":
+		most = hostMost
+	}
+	return min(ansi.StringWidth(t.clean(serviceWord(e), rawFor(most))), most)
 }
 
 // methodWord is at most four letters.
@@ -378,6 +431,8 @@ func brief(e *traffic.Exchange, t text, w int) []cell {
 // tagIn and tagOut are what a request carried when it came and when it went on.
 func tagIn(e *traffic.Exchange) string {
 	switch {
+	case e.Tag != "" && e.Front == traffic.FrontForward:
+		return e.Tag + " (the caller sent it)"
 	case e.Tag != "":
 		return e.Tag
 	case e.Lane != "" && e.Front == traffic.FrontForward:
@@ -418,7 +473,7 @@ func fromWord(e *traffic.Exchange, t text) string {
 func frontWord(f traffic.Front) string {
 	switch f {
 	case traffic.FrontForward:
-		return "by this session's proxy"
+		return "through this session's proxy: you or your process"
 	case traffic.FrontGuard:
 		return "at the guard"
 	case traffic.FrontGateway:

@@ -25,7 +25,7 @@ func TestColumns(t *testing.T) {
 		44:  "SVC6 METH4 PATH18 ST3 ROUTE7",
 		20:  "SVC6 METH4 PATH1 ST3 ROUTE7",
 	} {
-		cols := columns(width)
+		cols := columns(width, 0)
 		var got []string
 		sum := markWidth - 1
 		for _, c := range cols {
@@ -38,6 +38,89 @@ func TestColumns(t *testing.T) {
 		if width >= 44 && sum != width {
 			t.Errorf("%d columns are %d wide", width, sum)
 		}
+	}
+}
+
+// TestServiceColumn: the names get what the path can spare, and no more.
+func TestServiceColumn(t *testing.T) {
+	for _, c := range []struct{ width, names, svc, path int }{
+		{80, 0, 10, 24}, {80, 5, 10, 24}, {80, 11, 11, 23}, {80, 13, 13, 21}, {80, 20, 16, 18}, {80, 99, 16, 18},
+		{72, 20, 10, 16}, {71, 13, 13, 23}, {60, 13, 13, 21}, {60, 99, 16, 18}, {44, 20, 6, 18}, {140, 20, 20, 65}, {140, 99, 20, 65},
+	} {
+		for _, col := range columns(c.width, c.names) {
+			if col.field == colService && col.width != c.svc || col.field == colPath && col.width != c.path {
+				t.Errorf("%d columns, names of %d: %s is %d wide, want %d or %d", c.width, c.names, col.title, col.width, c.svc, c.path)
+			}
+		}
+	}
+}
+
+func TestServiceName(t *testing.T) {
+	for _, c := range []struct {
+		url, method, service string
+		w                    int
+		want                 string
+	}{
+		{"http://orders:8080/", "GET", "orders", 10, "orders"},
+		{"http://a-long-service/", "GET", "a-long-service", 10, "a-long-se~"},
+		{"http://api.test/", "GET", "", 15, "api.test"},
+		{"http://api.test:80/", "GET", "", 15, "api.test"},
+		{"http://api.test:443/", "GET", "", 15, "api.test:443"},
+		{"https://api.test:443/", "GET", "", 15, "api.test"},
+		{"https://api.test:80/", "GET", "", 15, "api.test:80"},
+		{"wss://api.test:443/", "GET", "", 15, "api.test"},
+		{"ws://api.test:8080/", "GET", "", 15, "api.test:8080"},
+		{"api.test:443", "CONNECT", "", 15, "api.test"},
+		{"api.test:8443", "CONNECT", "", 15, "api.test:8443"},
+		{"http://127.0.0.1:40867/", "GET", "", 15, "127.0.0.1:40867"},
+		{"http://api.partner.test:8443/", "GET", "", 15, "api.partn~:8443"},
+		{"http://api.partner.test:8443/", "GET", "", 10, "api.~:8443"},
+		{"http://api.partner.test:8443/", "GET", "", 6, "api.p~"},
+		{"http://api.partner.test/", "GET", "", 10, "api.partn~"},
+		{"http://h:123456789/", "GET", "", 8, "h:12345~"},
+		{"http://[2001:db8::1]/", "GET", "", 15, "[2001:db8::1]"},
+		{"http://[::1]:8080/", "GET", "", 15, "[::1]:8080"},
+		{"http://h:/", "GET", "", 15, "h"},
+		{"", "", "", 15, "-"},
+	} {
+		e := traffic.Exchange{URL: c.url, Method: c.method, Service: c.service}
+		if got := serviceName(&e, c.w, text{}); got != c.want {
+			t.Errorf("%s %s in %d columns: %q, want %q", c.method, c.url, c.w, got, c.want)
+		}
+	}
+}
+
+func TestTotals(t *testing.T) {
+	of := func(c control.Counts, short bool) string {
+		var out []string
+		for _, p := range totalParts(c, short) {
+			out = append(out, p.text)
+		}
+		return strings.Join(out, ", ")
+	}
+	by := func(n ...uint64) map[string]uint64 {
+		out := map[string]uint64{}
+		for i, v := range n {
+			out[fmt.Sprint("k", i)] = v
+		}
+		return out
+	}
+	for _, c := range []struct {
+		counts      control.Counts
+		long, short string
+	}{
+		{control.Counts{}, "0 fallbacks", "0 fb"},
+		{control.Counts{Fallbacks: by(1)}, "1 fallback", "1 fb"},
+		{control.Counts{Fallbacks: by(1000, 2), Errors: by(1)}, "1,002 fallbacks, 1 lane error", "1,002 fb, 1 ERR"},
+		{control.Counts{Errors: by(2, 3)}, "0 fallbacks, 5 lane errors", "0 fb, 5 ERR"},
+		{control.Counts{Errors: map[string]uint64{"E_GUARD_REJECTED": 7}}, "0 fallbacks", "0 fb"},
+	} {
+		if l, s := of(c.counts, false), of(c.counts, true); l != c.long || s != c.short {
+			t.Errorf("%+v: %q and %q", c.counts, l, s)
+		}
+	}
+	if got := breakdown(map[string]uint64{"a": 1, "b": 20, "c": 1, "none": 0}); got != "22: b 20, a 1, c 1" {
+		t.Errorf("breakdown: %q", got)
 	}
 }
 
@@ -55,14 +138,14 @@ func TestRow(t *testing.T) {
 		{"lane", rows[0], "  14:02:11 orders     POST /api/orders              201    42 LANE    10.2.0.9"},
 		{"secret", rows[3], "! 14:02:12 inventory  GET  /v1/stock?sku=9&api_key~ 503  2001 BASE~fb me"},
 		{"external", rows[4], "  14:02:12 api.partn~ CONN api.partner.test:443     200    77 EXT     me"},
-		{"bounced", rows[5], "x 14:02:13 orders     GET  /api/orders              200     0 GUARD   10.2.0.44"},
+		{"bounced", rows[5], "x 14:02:13 orders     GET  /api/orders              200    <1 GUARD   10.2.0.44"},
 		{"fallback", rows[6], "> 14:02:14 users      GET  /v1/users/7              200    31 BASE~fb me"},
 		{"too long", long, "! 14:02:11 a-service~ OPT  /xxxxxxxxxxxxxxxxxxxxxx~   -  180s BASE    2001:db8:~"},
-		{"nothing", traffic.Exchange{Start: at}, "  14:02:11 -          -                               -     0 BASE"},
+		{"nothing", traffic.Exchange{Start: at}, "  14:02:11 -          -                               -    <1 BASE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b strings.Builder
-			for _, cell := range row(&c.e, columns(80), text{}, time.UTC) {
+			for _, cell := range row(&c.e, columns(80, 0), text{}, time.UTC) {
 				b.WriteString(cell.text)
 			}
 			if got := strings.TrimRight(b.String(), " "); got != c.want {
@@ -110,9 +193,9 @@ func TestTagInOut(t *testing.T) {
 		{"bounced", traffic.Exchange{Front: traffic.FrontGuard, Tag: "dev-bob", Guard: traffic.GuardBounced}, "dev-bob", "dev-bob (unchanged)"},
 		{"bounced without", traffic.Exchange{Front: traffic.FrontGuard, Guard: traffic.GuardBounced}, "none", "none"},
 		{"rejected", traffic.Exchange{Front: traffic.FrontGuard, Guard: traffic.GuardRejected}, "none", "not sent on"},
-		{"external", traffic.Exchange{Front: traffic.FrontForward, Tag: "dev-alice", Kind: lane.KindExternal}, "dev-alice", "removed: the host is no service"},
-		{"killed", traffic.Exchange{Front: traffic.FrontForward, Tag: "gray", Kind: lane.KindKillSwitch}, "gray", "gray (unchanged)"},
-		{"error", traffic.Exchange{Front: traffic.FrontForward, Tag: "gray", Kind: lane.KindError}, "gray", "not sent"},
+		{"external", traffic.Exchange{Front: traffic.FrontForward, Tag: "dev-alice", Kind: lane.KindExternal}, "dev-alice (the caller sent it)", "removed: the host is no service"},
+		{"killed", traffic.Exchange{Front: traffic.FrontForward, Tag: "gray", Kind: lane.KindKillSwitch}, "gray (the caller sent it)", "gray (unchanged)"},
+		{"error", traffic.Exchange{Front: traffic.FrontForward, Tag: "gray", Kind: lane.KindError}, "gray (the caller sent it)", "not sent"},
 		{"untagged", traffic.Exchange{Front: traffic.FrontSidecar, Kind: lane.KindBaseline}, "none", "none"},
 	} {
 		if got := tagIn(&c.e); got != c.in {

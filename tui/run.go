@@ -37,6 +37,10 @@ type Options struct {
 	// UTF8 allows characters beyond ASCII, both ours and those of the traffic;
 	// without it they are escaped.
 	UTF8 bool
+	// Demo says that the session ends with the screen, that nothing of the user's
+	// is at stake, and that no other command reaches it: q asks nothing, the help
+	// says what it does, and no command is proposed.
+	Demo bool
 	// FPS is how often the screen is drawn at most; 0 is 15, more than 15 is 15.
 	FPS int
 	// Attached says that somebody else owns the session: q leaves it running.
@@ -45,7 +49,7 @@ type Options struct {
 	// Now is the clock, time.Now if nil. Times are shown in its location.
 	Now func() time.Time
 	// OnStop, if set, is called once, before Run returns, when the owner has
-	// said to stop: y after q, or ctrl+c. It is never called when Attached.
+	// said to stop: y after q, or ctrl+c. It is never called when Attached or Demo.
 	OnStop func()
 }
 
@@ -94,7 +98,7 @@ func Run(ctx context.Context, src Source, o Options) error {
 		return err
 	}
 	how := end.(model).leaving
-	if o.OnStop != nil && !o.Attached && (how == leaveStop || how == leaveInterrupt) {
+	if o.OnStop != nil && !o.Attached && !o.Demo && (how == leaveStop || how == leaveInterrupt) {
 		o.OnStop()
 	}
 	if how == leaveInterrupt {

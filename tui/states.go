@@ -49,7 +49,11 @@ func (m *model) empty() []string {
 		put("Exposed", "nothing: this session colors outgoing calls only", plain)
 	}
 	out = append(out, "")
-	put("Try", "lane curl http://"+target+"/", bold)
+	try := "lane curl http://" + target + "/"
+	if !m.fixed.commands {
+		try = "curl -x " + t.clean(s.Proxy, 100) + " http://" + target + "/"
+	}
+	put("Try", try, bold)
 	if s.Proxy != "" {
 		put("Proxy", "export HTTP_PROXY="+t.clean(s.Proxy, 100), plain)
 	}
@@ -64,6 +68,11 @@ func (m *model) tinyLines(l layout) []string {
 	}
 	if m.gone != nil {
 		name += " GONE"
+	}
+	if m.known {
+		for _, p := range totalParts(m.status.Counts, true) {
+			name += " " + p.text
+		}
 	}
 	out := []string{cut(name+" "+m.rateWord(), m.width)}
 	if m.screen == screenList {

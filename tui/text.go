@@ -137,17 +137,25 @@ func wrap(s string, w, most int) []string {
 	return lines
 }
 
-// millis is a duration as the list shows it: whole milliseconds.
+// millis is a duration as the list shows it: whole milliseconds, which are never
+// 0, for nothing takes no time.
 func millis(d time.Duration) string {
-	if ms := d.Milliseconds(); ms < 100_000 {
+	switch ms := d.Milliseconds(); {
+	case ms < 1:
+		return "<1"
+	case ms < 100_000:
 		return strconv.FormatInt(ms, 10)
 	}
 	return strconv.FormatInt(int64(d/time.Second), 10) + "s"
 }
 
-// span is a duration for people: 31 ms, 2.0 s, 3 min.
+// span is a duration for people: 0.4 ms, 31 ms, 12.0 s, 3 min.
 func span(d time.Duration) string {
 	switch {
+	case d < 100*time.Microsecond:
+		return "<0.1 ms"
+	case d < time.Millisecond:
+		return "0." + strconv.FormatInt(int64(d/(100*time.Microsecond)), 10) + " ms"
 	case d < 10*time.Second:
 		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
 	case d < 2*time.Minute:
@@ -193,11 +201,13 @@ func count(n uint64) string {
 }
 
 // plural is count and a noun: 1 service, 2 services.
-func plural(n int, noun string) string {
+func plural(n int, noun string) string { return pluralOf(uint64(max(n, 0)), noun) }
+
+func pluralOf(n uint64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return count(uint64(max(n, 0))) + " " + noun + "s"
+	return count(n) + " " + noun + "s"
 }
 
 // shellQuote makes one word of s for a POSIX shell.

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -117,81 +116,6 @@ func (m *model) paint(c class, s string) string { return m.fixed.palette.paint(c
 
 func (m *model) rule(with string) string { return strings.Repeat(with, m.width) }
 
-// header says whose session this is and how it is.
-func (m *model) header() string {
-	right := m.rateWord() + " "
-	room := m.width - len(right) - 1
-	type part struct {
-		text  string
-		class class
-	}
-	var parts []part
-	add := func(s string, c class) { parts = append(parts, part{s, c}) }
-	switch {
-	case !m.known:
-		add("lane", bold)
-		add("connecting", plain)
-	default:
-		s := m.status
-		add("lane "+m.fixed.text.clean(string(s.Lane), 80), bold)
-		switch {
-		case m.ended():
-			add("SESSION ENDED", badText)
-		case m.gone != nil:
-			add("SESSION GONE "+age(m.now.Sub(m.goneAt)), badText)
-		case s.State == "draining":
-			add("DRAINING", warnText)
-		case s.State == "starting":
-			add("STARTING", warnText)
-		}
-		if m.list.paused {
-			add("PAUSED (view only)", warnText)
-		}
-		if len(s.Services) == 0 {
-			add("colors calls only", plain)
-		} else {
-			add(plural(len(s.Services), "service"), plain)
-		}
-		if m.gone == nil {
-			word, c := registryWord(s.Registry, m.now)
-			add(word, c)
-		}
-		if m.width >= wideWidth {
-			if s.Proxy != "" {
-				add("proxy "+m.fixed.text.clean(s.Proxy, 80), plain)
-			}
-			if s.Owner != "" {
-				add(m.fixed.text.clean(s.Owner+"@"+s.Host, 80), faint)
-			}
-		}
-	}
-	var b strings.Builder
-	used := 1
-	b.WriteByte(' ')
-	for i, p := range parts {
-		sep := ""
-		if i > 0 {
-			sep = " | "
-		}
-		left := room - used - len(sep)
-		if left < 4 {
-			break
-		}
-		s := cut(p.text, left)
-		b.WriteString(sep + m.paint(p.class, s))
-		used += len(sep) + ansi.StringWidth(s)
-	}
-	return b.String() + strings.Repeat(" ", max(m.width-used-len(right), 1)) + right
-}
-
-func (m *model) rateWord() string {
-	r := m.rate.perSecond()
-	if r >= 10 || r == 0 {
-		return count(uint64(r+0.5)) + " req/s"
-	}
-	return strconv.FormatFloat(r, 'f', 1, 64) + " req/s"
-}
-
 func (m *model) problemLines(l layout) []string {
 	var out []string
 	for _, p := range l.problems {
@@ -212,7 +136,7 @@ func (m *model) listLines(l layout) []string {
 	if l.side > 0 {
 		width = m.width - l.side - 2
 	}
-	cols := columns(width)
+	cols := columns(width, m.list.names)
 	left := []string{m.paint(faint, titles(cols))}
 	for i := m.list.top; i < min(m.list.top+l.rows, len(m.list.shown)); i++ {
 		left = append(left, m.row(i, cols, width))
@@ -277,31 +201,13 @@ func (m *model) row(i int, cols []column, width int) string {
 	return b.String()
 }
 
-// serviceLines are the services, a title first, in n lines.
-func (m *model) serviceLines(n int) []string {
-	t := m.fixed.text
-	line := func(name, local, state, as, mode, guard string) string {
-		return cut(" "+fit(name, 22)+" "+fit(local, 21)+" "+fit(state, 18)+" "+fit(as, 32)+" "+fit(mode, 9)+" "+guard, m.width)
-	}
-	out := []string{m.paint(faint, line("SERVICE", "LOCAL", "STATE", "REGISTERED AS", "MODE", "GUARD"))}
-	for i, s := range m.status.Services {
-		if len(out) == n {
-			if more := len(m.status.Services) - i; more > 0 {
-				out[n-1] = " and " + plural(more+1, "more service")
-			}
-			break
-		}
-		word, c := stateWord(s, t)
-		out = append(out, m.paint(c, line(t.clean(s.Name, 200), t.clean(s.Local, 200), word,
-			t.clean(s.Registered, 200), t.clean(s.Mode, 40), t.clean(s.Guard, 200))))
-	}
-	return out
-}
-
 // text is what fills the screen that is open, in lines, and where it stands.
 func (m *model) text() (lines []cell, at scroll) {
-	if m.screen == screenHelp {
-		return helpLines(m.binds, m.attached, m.fixed.text, m.width-2), m.help
+	switch m.screen {
+	case screenHelp:
+		return helpLines(m.binds, m.quitting, m.owner, m.width-2), m.reading
+	case screenServices:
+		return m.servicesText(m.width - 2), m.reading
 	}
 	return detailLines(&m.detail.of, m.fixed, m.width-2), m.detail.scroll
 }

@@ -32,6 +32,7 @@ func hostile(s string) (traffic.Exchange, control.Status) {
 	}
 	st := scene.Status()
 	st.Lane, st.Owner, st.Host, st.Proxy, st.Warnings = lane.Name(s), s, s, s, []string{s}
+	st.Child, st.Log, st.Counts.Errors, st.Counts.Fallbacks = s, s, map[string]uint64{s: 1 << 63}, map[string]uint64{s: 1 << 60}
 	st.Registry = control.RegistryStatus{Address: s, State: registryUnreachable, Error: s}
 	st.Services = []control.Service{{Name: s, Registered: s, Mode: s, Guard: s, Local: s, State: s, Note: s},
 		{Name: s, Local: s, State: control.StateClaimLost, Note: s}}
@@ -82,7 +83,12 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(s), Paste: true})
 	u.keys("left", "left", "home")
 	looks("filter, pasted", u)
-	u.keys("esc")
+	u.keys("esc", "s")
+	looks("services", u)
+	u.keys("G")
+	looks("end of the services", u)
+	u.keys("esc", "n", "n", "n", "n")
+	looks("no later error", u)
 	u.send(statusMsg{at: scene.Now(), err: &http.MaxBytesError{}}, statusMsg{at: scene.Now(), err: &lane.NameError{Why: s}})
 	looks("gone", u)
 }

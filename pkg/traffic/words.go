@@ -76,7 +76,10 @@ func rejected(e *Exchange) bool {
 }
 
 // From names the caller in a word: "me" for a call through this session's own
-// proxy, "local" for a caller on this machine, else its address without a port.
+// proxy, "local" for another caller on this machine, else its address without a
+// port. "me" is the developer or the local process: both call from this machine,
+// and a tag that came with a call may have been passed on by the one or written
+// by the other, so nothing tells them apart.
 func From(e *Exchange) string {
 	if e.Front == FrontForward {
 		return "me"

@@ -1,6 +1,6 @@
 // Command play shows the UI with invented traffic, for looking at its screens:
 //
-//	go run ./tui/internal/play [-rate 5] [-state up|empty|closed|stale|down|gone|starting] [-attached] [-color] [-utf8]
+//	go run ./tui/internal/play [-rate 5] [-state up|empty|closed|stale|down|gone|starting] [-attached | -demo] [-color] [-utf8]
 //
 // It is a tool for development and no part of the program.
 package main
@@ -23,6 +23,7 @@ import (
 func main() {
 	rate := flag.Float64("rate", 5, "exchanges a second")
 	state := flag.String("state", "up", "up, empty, closed, stale, down, gone or starting")
+	demo := flag.Bool("demo", false, "as lane demo")
 	attached := flag.Bool("attached", false, "as lane status, not as lane up")
 	color := flag.Bool("color", false, "use colour")
 	utf8 := flag.Bool("utf8", false, "use characters beyond ASCII")
@@ -33,7 +34,7 @@ func main() {
 	var wg sync.WaitGroup
 	wg.Go(func() { src.play(ctx, *rate) })
 	err := tui.Run(ctx, src, tui.Options{
-		In: os.Stdin, Out: os.Stdout, Color: *color, UTF8: *utf8, Attached: *attached,
+		In: os.Stdin, Out: os.Stdout, Color: *color, UTF8: *utf8, Attached: *attached, Demo: *demo,
 		OnStop: func() { fmt.Fprintln(os.Stderr, "stop exposing") },
 	})
 	stop()
@@ -85,7 +86,8 @@ func (s *source) Next(ctx context.Context, after uint64) ([]traffic.Exchange, ui
 
 func (s *source) Status(context.Context) (control.Status, error) {
 	st := scene.Status()
-	st.Registry.Since = time.Now()
+	st.Registry.Since, st.Started = time.Now(), s.began
+	st.Counts = scene.Counts(scene.Stream(1, int(s.log.Last())))
 	switch s.state {
 	case "closed":
 		st.Services[1].State = control.StateLocalClosed

@@ -28,7 +28,29 @@ func Status() control.Status {
 			{Name: "payments", Registered: "lane-dev-alice-payments", ID: "lane:dev-alice:payments:3f9c", Mode: "isolated",
 				Guard: "10.2.0.77:40118", Local: "127.0.0.1:8081", State: control.StateUp},
 		},
+		Counts: Counts(Exchanges()),
 	}
+}
+
+// Counts are the totals of exchanges, as a session counts them.
+func Counts(rows []traffic.Exchange) control.Counts {
+	c := control.Counts{Exchanges: uint64(len(rows)), Fallbacks: map[string]uint64{}, Errors: map[string]uint64{}, Guard: map[string]uint64{}}
+	for i := range rows {
+		switch e := &rows[i]; {
+		case e.Guard != "":
+			c.Guard[e.Guard]++
+		case e.Fallback():
+			c.Fallbacks[string(e.Reason)]++
+		case e.Kind == lane.KindLaneMatch:
+			c.Matched++
+		case e.Kind == lane.KindExternal:
+			c.External++
+		}
+		if rows[i].Code != "" {
+			c.Errors[string(rows[i].Code)]++
+		}
+	}
+	return c
 }
 
 // Exchanges are seven exchanges, one of each kind that a user meets on a day.

@@ -1,0 +1,124 @@
+package tui
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lane/pkg/control"
+)
+
+// serviceLines are the services, a title first, in n lines.
+func (m *model) serviceLines(n int) []string {
+	t := m.fixed.text
+	line := func(name, local, state, as, mode, guard string) string {
+		return cut(" "+fit(name, 22)+" "+fit(local, 21)+" "+fit(state, 18)+" "+fit(as, 32)+" "+fit(mode, 9)+" "+guard, m.width)
+	}
+	out := []string{m.paint(faint, line("SERVICE", "LOCAL", "STATE", "REGISTERED AS", "MODE", "GUARD"))}
+	for i, s := range m.status.Services {
+		if len(out) == n {
+			if more := len(m.status.Services) - i; more > 0 {
+				out[n-1] = " and " + plural(more+1, "more service")
+			}
+			break
+		}
+		word, c := stateWord(s, t)
+		out = append(out, m.paint(c, line(t.clean(s.Name, 200), t.clean(s.Local, 200), word,
+			t.clean(s.Registered, 200), t.clean(s.Mode, 40), t.clean(s.Guard, 200))))
+	}
+	return out
+}
+
+// servicesText is the session in full: what it exposes and where, what it has
+// counted, and where its own ends are.
+func (m *model) servicesText(w int) []cell {
+	p := &page{t: m.fixed.text, w: w}
+	if !m.known {
+		p.put(0, "The session has not answered yet.", plain)
+		return p.lines
+	}
+	s := m.status
+	if m.gone != nil {
+		p.put(0, "As it was "+age(m.now.Sub(m.goneAt))+" ago: the session does not answer.", badText)
+		p.blank()
+	}
+	for _, v := range s.Services {
+		word, c := stateWord(v, p.t)
+		if c == plain {
+			c = bold
+		}
+		p.put(0, v.Name+": "+word+note(v.Note, p.t), c)
+		p.field("Local", v.Local, plain)
+		p.field("Guard", v.Guard, plain)
+		p.field("Registry", registered(v), plain)
+		p.blank()
+	}
+	if len(s.Services) == 0 {
+		p.put(0, "No service: this session colors outgoing calls only.", bold)
+		p.blank()
+	}
+
+	n := s.Counts
+	p.put(0, "Session, "+age(m.now.Sub(s.Started))+" since "+s.Started.In(m.fixed.loc).Format("2006-01-02 15:04:05"), bold)
+	p.field("Requests", count(n.Exchanges)+", "+count(n.Matched)+" routed to the lane, "+count(n.External)+" to other hosts", plain)
+	p.field("Fallbacks", breakdown(n.Fallbacks), classIf(n.Fallbacks, warnText))
+	p.field("Errors", breakdown(laneErrors(n))+" (lane's own; 5xx of services are not counted)", classIf(laneErrors(n), badText))
+	if len(s.Services) > 0 {
+		p.field("At guard", breakdown(n.Guard), plain)
+	}
+	if s.Owner != "" {
+		p.field("Owner", s.Owner+"@"+s.Host+", process "+strconv.Itoa(s.PID), plain)
+	}
+	word, c := registryWord(s.Registry, m.now)
+	p.field("Consul", s.Registry.Address+", "+strings.TrimPrefix(word, "consul ")+note(s.Registry.Error, p.t), c)
+	p.field("Proxy", s.Proxy, plain)
+	p.field("Command", s.Child, plain)
+	p.field("Log", s.Log, plain)
+	for _, warning := range s.Warnings {
+		p.put(0, "! "+warning, warnText)
+	}
+	return p.lines
+}
+
+// registered says under which name a service is in the registry, and who finds
+// it there.
+func registered(v control.Service) string {
+	switch {
+	case v.Registered == "":
+		return ""
+	case v.Mode == "shared":
+		return v.Registered + " (shared: all callers find it)"
+	case v.Mode == "isolated":
+		return v.Registered + " (isolated: only lane-aware callers find it)"
+	case v.Mode == "":
+		return v.Registered
+	}
+	return v.Registered + " (" + v.Mode + ")"
+}
+
+// breakdown is a total and its parts, the largest first: 3: a 2, b 1.
+func breakdown(by map[string]uint64) string {
+	keys := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, k := range keys {
+		if by[k] > 0 {
+			parts = append(parts, k+" "+count(by[k]))
+		}
+	}
+	out := count(sum(by))
+	if len(parts) > 0 {
+		out += ": " + strings.Join(parts, ", ")
+	}
+	return out
+}
+
+func classIf(by map[string]uint64, c class) class {
+	if sum(by) > 0 {
+		return c
+	}
+	return plain
+}
