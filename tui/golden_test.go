@@ -42,6 +42,19 @@ func newUser(t *testing.T, w, h int, opts ...func(*Options)) *user {
 func attached(o *Options) { o.Attached = true }
 func demo(o *Options)     { o.Demo = true }
 
+// unused is a session that has seen no traffic.
+func unused(s *control.Status) { s.Counts = control.Counts{} }
+
+// many is a session with more services than fit beside the list.
+func many(s *control.Status) {
+	for i := range 7 {
+		v := s.Services[0]
+		v.Name = fmt.Sprintf("service-%d", i+3)
+		v.Registered = v.Name
+		s.Services = append(s.Services, v)
+	}
+}
+
 // troubled is a session in which nothing is well.
 func troubled(s *control.Status) {
 	s.Services[0].State, s.Services[0].Note = control.StateUnconfirmed, "registry shows another address"
@@ -153,13 +166,13 @@ func TestGolden(t *testing.T) {
 	}{
 		{"connecting", nil, func(u *user) {}},
 		{"connecting-fails", nil, func(u *user) { u.send(statusMsg{at: scene.Now(), err: refused}) }},
-		{"empty", nil, func(u *user) { u.status() }},
+		{"empty", nil, func(u *user) { u.status(unused) }},
 		{"empty-local-closed", nil, func(u *user) {
-			u.status(func(s *control.Status) { s.Services[1].State = control.StateLocalClosed })
+			u.status(unused, func(s *control.Status) { s.Services[1].State = control.StateLocalClosed })
 		}},
-		{"empty-no-service", nil, func(u *user) { u.status(func(s *control.Status) { s.Services = nil }) }},
+		{"empty-no-service", nil, func(u *user) { u.status(unused, func(s *control.Status) { s.Services = nil }) }},
 		{"starting", nil, func(u *user) {
-			u.status(func(s *control.Status) {
+			u.status(unused, func(s *control.Status) {
 				s.State = "starting"
 				s.Services[0].State, s.Services[1].State = control.StateStarting, control.StateStarting
 			})
@@ -171,7 +184,8 @@ func TestGolden(t *testing.T) {
 		{"help", nil, func(u *user) { u.running().keys("?") }},
 		{"help-attached", []func(*Options){attached}, func(u *user) { u.running().keys("?") }},
 		{"help-demo", []func(*Options){demo}, func(u *user) { u.running().keys("?") }},
-		{"empty-demo", []func(*Options){demo}, func(u *user) { u.status() }},
+		{"empty-demo", []func(*Options){demo}, func(u *user) { u.status(unused) }},
+		{"services-many", nil, func(u *user) { u.running(many) }},
 		{"services", nil, func(u *user) { u.running().keys("s") }},
 		{"services-troubled", []func(*Options){attached}, func(u *user) {
 			u.running(troubled, func(s *control.Status) { s.Owner, s.Child, s.Log = "alice", "go run .", "/run/user/1000/lane/4711.log" }).keys("s")

@@ -7,26 +7,40 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"lane/pkg/control"
 )
 
-// serviceLines are the services, a title first, in n lines.
+// serviceLines are the services, a title first, in n lines; each column is as
+// wide as what is in it, within limits.
 func (m *model) serviceLines(n int) []string {
-	t := m.fixed.text
-	line := func(name, local, state, as, mode, guard string) string {
-		return cut(" "+fit(name, 22)+" "+fit(local, 21)+" "+fit(state, 18)+" "+fit(as, 32)+" "+fit(mode, 9)+" "+guard, m.width)
-	}
-	out := []string{m.paint(faint, line("SERVICE", "LOCAL", "STATE", "REGISTERED AS", "MODE", "GUARD"))}
-	for i, s := range m.status.Services {
-		if len(out) == n {
-			if more := len(m.status.Services) - i; more > 0 {
-				out[n-1] = " and " + plural(more+1, "more service")
-			}
-			break
-		}
+	most := [...]int{24, 22, 18, 36, 9, 22}
+	rows := [][len(most)]string{{"SERVICE", "LOCAL", "STATE", "REGISTERED AS", "MODE", "GUARD"}}
+	looks := []class{faint}
+	t, services := m.fixed.text, m.status.Services
+	for _, s := range services[:min(len(services), n-1)] {
 		word, c := stateWord(s, t)
-		out = append(out, m.paint(c, line(t.clean(s.Name, 200), t.clean(s.Local, 200), word,
-			t.clean(s.Registered, 200), t.clean(s.Mode, 40), t.clean(s.Guard, 200))))
+		rows = append(rows, [...]string{t.clean(s.Name, 200), t.clean(s.Local, 200), word,
+			t.clean(s.Registered, 200), t.clean(s.Mode, 40), t.clean(s.Guard, 200)})
+		looks = append(looks, c)
+	}
+	var widths [len(most)]int
+	for _, r := range rows {
+		for i, v := range r {
+			widths[i] = max(widths[i], min(ansi.StringWidth(v), most[i]))
+		}
+	}
+	var out []string
+	for i, r := range rows {
+		var b strings.Builder
+		for j, v := range r {
+			b.WriteString(" " + fit(v, widths[j]) + " ")
+		}
+		out = append(out, m.paint(looks[i], cut(strings.TrimRight(b.String(), " "), m.width)))
+	}
+	if more := len(services) - (n - 1); more > 0 {
+		out[n-1] = " and " + plural(more+1, "more service") + ": s shows all"
 	}
 	return out
 }
@@ -41,7 +55,11 @@ func (m *model) servicesText(w int) []cell {
 	}
 	s := m.status
 	if m.gone != nil {
-		p.put(0, "As it was "+age(m.now.Sub(m.goneAt))+" ago: the session does not answer.", badText)
+		why := "the session does not answer."
+		if m.ended() {
+			why = "the session has ended."
+		}
+		p.put(0, "As it was "+age(m.now.Sub(m.goneAt))+" ago: "+why, badText)
 		p.blank()
 	}
 	for _, v := range s.Services {

@@ -11,8 +11,12 @@ func (m *model) connecting() []string {
 	if m.ended() {
 		out = []string{"", "  The session has ended."}
 	} else if m.gone != nil {
-		out = append(out, "", m.paint(badText, "  "+cut("No answer for "+age(m.now.Sub(m.goneAt))+": "+m.fixed.text.clean(m.gone.Error(), 400), m.width-2)),
-			"  Trying again each second; q leaves.")
+		out = append(out, "")
+		why := "No answer for " + age(m.now.Sub(m.goneAt)) + ": " + m.fixed.text.clean(m.gone.Error(), 400)
+		for _, l := range wrap(why, m.width-4, 3) {
+			out = append(out, m.paint(badText, "  "+l))
+		}
+		out = append(out, "  Trying again each second; q leaves.")
 	}
 	return out
 }

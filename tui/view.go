@@ -60,7 +60,7 @@ func (m *model) problems() []problem {
 			out = append(out, problem{text: "!! The session has ended. The rows below are history.", class: badText})
 		} else {
 			out = append(out,
-				problem{"!! The session does not answer", ": " + t.clean(m.gone.Error(), 160), badText},
+				problem{"!! The session does not answer: " + m.goneWord(), "", badText},
 				problem{text: "   Trying again. The rows below are history and are not being updated.", class: badText})
 		}
 		return out
@@ -70,6 +70,16 @@ func (m *model) problems() []problem {
 		out = append(out, problem{text: " ! " + count(m.lostNow) + " rows came too fast for this list; their requests were served", class: warnText})
 	}
 	return out
+}
+
+// goneWord is why the session does not answer: all of the error, or where that is
+// too long its end, which says most.
+func (m *model) goneWord() string {
+	s := m.fixed.text.clean(m.gone.Error(), 400)
+	if i := strings.LastIndex(s, ": "); i >= 0 && ansi.StringWidth(s) > m.width/2 {
+		s = s[i+len(": "):]
+	}
+	return s
 }
 
 // View draws the screen; bubbletea calls it after every message.
