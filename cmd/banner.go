@@ -19,7 +19,7 @@ func (f *factory) banner(to io.Writer, st *control.Status) error {
 	try := "SERVICE"
 	for _, v := range st.Services {
 		try = v.Name
-		line("service", "%s -> %s   registered as %s at %s (%s)%s", v.Name, v.Local, v.Registered, v.Guard, v.Mode, note(v))
+		line("service", "%s -> %s   registered as %s at %s (%s)%s", v.Name, v.Local, v.Registered, v.Guard, v.Mode, note(v, st.Child != ""))
 	}
 	if len(st.Services) == 0 {
 		line("service", "none: it only colors your outgoing calls (-s NAME=PORT puts a process into the lane)")
@@ -40,9 +40,12 @@ func (f *factory) banner(to io.Writer, st *control.Status) error {
 	return err
 }
 
-func note(v control.Service) string {
-	if v.State == control.StateUp {
+func note(v control.Service, child bool) string {
+	switch {
+	case v.State == control.StateUp:
 		return ""
+	case v.State == control.StateLocalClosed && child:
+		return ", when the command listens there" // it has only just started
 	}
 	return ": " + v.State
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"lane/pkg/control"
@@ -108,11 +109,7 @@ func reportDown(f *factory, o *downOptions, name string, ended []control.Found) 
 		return f.printJSON(res)
 	}
 	for _, e := range res.Ended {
-		what := "it only colored calls"
-		if len(e.Services) > 0 {
-			what = fmt.Sprintf("%v is gone from the registry", e.Services)
-		}
-		if _, err := fmt.Fprintf(f.io.Out, "lane %s is down: %s\n", e.Lane, what); err != nil {
+		if _, err := fmt.Fprintln(f.io.Out, farewell(e.Lane, e.Services)); err != nil {
 			return err
 		}
 	}
@@ -125,4 +122,15 @@ func reportDown(f *factory, o *downOptions, name string, ended []control.Found) 
 		return err
 	}
 	return nil
+}
+
+// farewell says what the end of a session has removed.
+func farewell(name string, services []string) string {
+	switch len(services) {
+	case 0:
+		return "lane " + name + " is down: it only colored calls"
+	case 1:
+		return "lane " + name + " is down: " + services[0] + " is gone from the registry"
+	}
+	return "lane " + name + " is down: " + strings.Join(services, ", ") + " are gone from the registry"
 }

@@ -131,7 +131,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 	case errors.As(err, &noData):
 		return exitUnreachable, noData.hint, false
 	case errors.As(err, &unreachable):
-		return exitUnreachable, "is Consul running there? Set CONSUL_HTTP_ADDR, or consul.address in lane.yaml; `lane registry` starts an embedded one", false
+		return exitUnreachable, "is Consul running there? `lane registry` starts an embedded one", false
 	case errors.As(err, &leaderless):
 		return exitUnreachable, "the Consul servers elect one within seconds of each other; ask `consul operator raft list-peers`", false
 	case errors.As(err, &denied):

@@ -36,6 +36,7 @@ const explainLimit = 10 * time.Second
 
 func newExplainCmd(f *factory) *cobra.Command {
 	o := &explainOptions{}
+	headers := flagValues{word: "'NAME: VALUE'"}
 	var given func() []config.Flag
 	c := &cobra.Command{
 		Use:   "explain URL",
@@ -62,12 +63,12 @@ array of objects with id and input (docs/routing.md, Snapshots).`,
 				return runSnapshot(f, o)
 			}
 			o.url = args[0]
-			o.flags = given()
+			o.flags, o.headers = given(), headers.all
 			return runExplain(c.Context(), f, o)
 		},
 	}
 	c.Flags().StringVar(&o.lane, "lane", "", "the lane that the request is tagged with")
-	c.Flags().StringArrayVarP(&o.headers, "header", "H", nil, "header of the request, 'NAME: VALUE'; may be repeated")
+	c.Flags().VarP(&headers, "header", "H", "header of the request; may be repeated")
 	c.Flags().StringVar(&o.snapshot, "snapshot", "", "decide from a file, with no registry and no network; - is standard input")
 	jsonFlag(c, &o.json)
 	given = settingFlags(c, callerSettings)
@@ -122,7 +123,7 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	if err != nil {
 		return err
 	}
-	router, err := lane.NewRouter(policy(s))
+	router, err := lane.NewRouter(s.Policy())
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func request(raw string, headers []string) (*url.URL, http.Header, error) {
 // tagOf is the tag that a request has in the developer's proxy: its own, else
 // the lane that was named, else the lane of the only session.
 func (f *factory) tagOf(ctx context.Context, s *config.Settings, head http.Header) (lane.Tag, error) {
-	car, err := carriers(s)
+	car, err := s.Carriers()
 	if err != nil {
 		return lane.Tag{}, err
 	}
@@ -203,7 +204,7 @@ func (f *factory) engine(ctx context.Context, s *config.Settings, router *lane.R
 	if err := client.Ping(ctx); err != nil {
 		return err
 	}
-	car, err := carriers(s)
+	car, err := s.Carriers()
 	if err != nil {
 		return err
 	}

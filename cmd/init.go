@@ -96,7 +96,10 @@ func runInit(ctx context.Context, f *factory, o *initOptions) error {
 func (f *factory) first(ctx context.Context, o *initOptions, found *detect.Found) (detect.First, error) {
 	first := detect.First{Service: o.service, Port: o.port, Health: o.health, Preset: o.preset}
 	if first.Service == "" {
-		first.Service, first.ServiceNote = found.Service, found.ServiceFrom
+		first.Service = found.Service
+		if found.ServiceFrom != "" {
+			first.ServiceNote = "Named after " + found.ServiceFrom + "."
+		}
 	}
 	if first.Preset == "" {
 		first.Preset, first.PresetNote = found.Preset, found.Why

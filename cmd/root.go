@@ -8,7 +8,7 @@ import (
 
 func newRootCmd(f *factory) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "lane COMMAND",
+		Use:   "lane",
 		Short: "Run one service on your laptop, inside the shared test environment",
 		Long: `lane lets you run one service of a system on your laptop, inside the shared
 test environment, without anybody else noticing. Your process joins the shared
@@ -35,6 +35,8 @@ every such fallback is shown, with its reason.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	// The root runs only to show its help: that is no usage of its own.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable .HasParent}}", 1))
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("see `"+c.CommandPath()+" --help`", "%v", err)

@@ -2,10 +2,13 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
+	"strings"
 
 	"lane/pkg/child"
 	"lane/pkg/childenv"
+	"lane/pkg/control"
 
 	"github.com/spf13/cobra"
 )
@@ -48,5 +51,22 @@ func runRun(ctx context.Context, f *factory, args []string) error {
 	if err != nil {
 		return &child.StartError{Name: rest[0], Err: err}
 	}
+	if err := f.warnBypassed(s.Status); err != nil {
+		return err
+	}
 	return f.become(ctx, path, rest, childenv.Build(f.environ, childSession(s.Status)))
+}
+
+// warnBypassed says which services the user's own NO_PROXY leads past the lane.
+func (f *factory) warnBypassed(st control.Status) error {
+	var names []string
+	for _, v := range st.Services {
+		names = append(names, v.Name)
+	}
+	past := childenv.Bypassed(childenv.Vars(f.environ, childSession(st)), names)
+	if len(past) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(f.io.Err, "lane: NO_PROXY names %s: calls to it go past the lane's proxy, untagged\n", strings.Join(past, ", "))
+	return err
 }

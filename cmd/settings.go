@@ -8,7 +8,6 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/consul"
-	"lane/pkg/lane"
 
 	"github.com/spf13/cobra"
 )
@@ -64,47 +63,6 @@ func (f *factory) registry() (*consul.Client, error) {
 	return consul.Open(f.consulConfig(s))
 }
 
-// carriers are the headers of the settings: what is written, and what else is
-// read.
-func carriers(s *config.Settings) (lane.Carriers, error) {
-	c := lane.DefaultCarriers()
-	if s.Preset != "" {
-		var err error
-		if c, err = lane.Preset(s.Preset); err != nil {
-			return c, err
-		}
-	}
-	if s.Header != "" && s.Header != lane.HeaderTag {
-		// The name that this program's own commands use is still read.
-		c.Header, c.Aliases = s.Header, append(c.Aliases, lane.HeaderTag)
-	}
-	for _, a := range s.Accept {
-		p, err := lane.Preset(a)
-		if err != nil { // not a preset: a header, as the settings have checked
-			c.Aliases = append(c.Aliases, a)
-			continue
-		}
-		for _, k := range p.Extra {
-			k.ReadOnly = true
-			c.Extra = append(c.Extra, k)
-		}
-	}
-	return c, nil
-}
-
-// policy is the routing policy of a developer's own proxy.
-func policy(s *config.Settings) lane.Policy {
-	p := lane.DefaultPolicy()
-	p.InvalidTag = lane.InvalidReject // a developer wants to see a mistake
-	if s.NoMatch == config.Fail {
-		p.NoMatch = lane.NoMatchFail
-	}
-	if s.Strict {
-		p.Mode = lane.Strict
-	}
-	return p
-}
-
 // setting is a flag that sets a setting of lane.yaml.
 type setting struct{ flag, key, value, usage string }
 
@@ -125,24 +83,36 @@ var sessionSettings = []setting{
 	{"no-match", "no_match", "POLICY", "a service that the lane lacks: fallback (to the baseline) or fail"},
 }
 
+// flagValues are the values of a flag, as they were given; its type is the word for
+// them in the help.
+type flagValues struct {
+	all  []string
+	word string
+}
+
+func (v *flagValues) String() string     { return "" } // no default in the help: lane config has it
+func (v *flagValues) Type() string       { return v.word }
+func (v *flagValues) Set(s string) error { v.all = append(v.all, s); return nil }
+
 // settingFlags adds flags for settings to a command; the function that it
 // returns tells which of them were given.
 func settingFlags(c *cobra.Command, which []setting) func() []config.Flag {
-	values := make([][]string, len(which))
+	values := make([]flagValues, len(which))
 	for i, s := range which {
-		c.Flags().StringArrayVar(&values[i], s.flag, nil, s.usage)
-		c.Flags().Lookup(s.flag).DefValue = "" // no "[]" in the help
+		values[i].word = s.value
+		c.Flags().Var(&values[i], s.flag, s.usage)
 	}
 	return func() []config.Flag {
 		var out []config.Flag
 		for i, s := range which {
-			if c.Flags().Changed(s.flag) {
-				v := values[i]
-				if s.key != "probes" {
-					v = v[len(v)-1:] // the last one holds, as with any flag
-				}
-				out = append(out, config.Flag{Key: s.key, Name: "--" + s.flag, Values: slices.Clone(v)})
+			v := values[i].all
+			if len(v) == 0 {
+				continue
 			}
+			if s.key != "probes" {
+				v = v[len(v)-1:] // the last one holds, as with any flag
+			}
+			out = append(out, config.Flag{Key: s.key, Name: "--" + s.flag, Values: slices.Clone(v)})
 		}
 		return out
 	}

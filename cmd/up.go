@@ -37,6 +37,7 @@ type upOptions struct {
 
 func newUpCmd(f *factory) *cobra.Command {
 	o := &upOptions{}
+	services := flagValues{word: "NAME=PORT"}
 	var given func() []config.Flag
 	c := &cobra.Command{
 		Use:   "up LANE [-s NAME=PORT]... [-- COMMAND [ARGUMENTS]]",
@@ -77,11 +78,11 @@ terminal, and its exit code becomes lane's.`,
 			if len(args) > 0 {
 				o.lane = args[0]
 			}
-			o.flags = given()
+			o.flags, o.services = given(), services.all
 			return runUp(c.Context(), f, o, os.Args[1:])
 		},
 	}
-	c.Flags().StringArrayVarP(&o.services, "service", "s", nil, "service and port of its local process, NAME=PORT; may be repeated")
+	c.Flags().VarP(&services, "service", "s", "service and port of its local process; may be repeated")
 	c.Flags().BoolVar(&o.takeOver, "takeover", false, "take the lane's services from whoever holds them")
 	c.Flags().BoolVarP(&o.detach, "detach", "d", false, "return when the lane is routable, and leave the session running")
 	c.Flags().BoolVar(&o.plain, "plain", false, "print lines, no terminal UI")
@@ -118,6 +119,15 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 		return err
 	}
 	err = session.Run(ctx, opts)
+	if err == nil || errors.Is(err, errInterrupted) {
+		var names []string
+		for _, v := range opts.Services {
+			names = append(names, v.Name)
+		}
+		if _, e := fmt.Fprintln(f.io.Err, farewell(string(name), names)); e != nil {
+			return errors.Join(err, e)
+		}
+	}
 	if err == nil && errors.Is(context.Cause(ctx), errInterrupted) {
 		return errInterrupted
 	}
@@ -141,7 +151,7 @@ func attached(argv []string) []string {
 
 func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOptions) (session.Options, error) {
 	none := session.Options{}
-	car, err := carriers(s)
+	car, err := s.Carriers()
 	if err != nil {
 		return none, err
 	}
@@ -162,7 +172,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 		Lane: name, Mode: s.Register, TakeOver: o.takeOver, Owner: s.Owner, Host: host, Install: install,
 		Env: s.Env, Tenant: s.Tenant, Zone: s.Zone, Version: s.Version,
 		Proxy: s.Proxy, ProxyFixed: s.Source("proxy") != "default", Registry: f.consulConfig(s),
-		Policy: policy(s), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
+		Policy: s.Policy(), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
 		Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
 		Command: o.command, In: f.io.In, Out: f.io.Out, Err: f.io.Err,
 		RuntimeDir: runtime, LogPath: f.getenv(detachedLog), Now: f.now, Force: f.force,
@@ -191,7 +201,12 @@ func (f *factory) show(opts *session.Options, o *upOptions) {
 	}
 	out := &gate{to: f.io.Err}
 	opts.Log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
-	opts.Ready = func(st control.Status) { _ = f.banner(f.io.Err, &st) }
+	opts.Ready = func(st control.Status) {
+		_ = f.banner(f.io.Err, &st) // who has closed it does not read it
+		if st.Child != "" {
+			_ = f.warnBypassed(st)
+		}
+	}
 	switch {
 	case len(o.command) > 0, opts.LogPath != "":
 	case !o.plain && f.screen():

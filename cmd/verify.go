@@ -24,6 +24,7 @@ type verifyOptions struct {
 
 func newVerifyCmd(f *factory) *cobra.Command {
 	o := &verifyOptions{}
+	headers := flagValues{word: "'NAME: VALUE'"}
 	c := &cobra.Command{
 		Use:   "verify URL",
 		Short: "Send one tagged and one untagged request, and check where each was served",
@@ -34,12 +35,12 @@ baseline the second one.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.url = args[0]
+			o.url, o.headers = args[0], headers.all
 			return runVerify(c.Context(), f, o)
 		},
 	}
 	c.Flags().StringVar(&o.lane, "lane", "", "the lane, if several sessions run")
-	c.Flags().StringArrayVarP(&o.headers, "header", "H", nil, "header of both requests, 'NAME: VALUE'; may be repeated")
+	c.Flags().VarP(&headers, "header", "H", "header of both requests; may be repeated")
 	c.Flags().DurationVar(&o.limit, "timeout", 30*time.Second, "how long each request may take")
 	jsonFlag(c, &o.json)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)

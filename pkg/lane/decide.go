@@ -188,7 +188,7 @@ func (q *query) choose() {
 	case q.untrusted: // 15
 		q.fail(CodeRegistryStale, ReasonAbsenceNotTrusted)
 	case q.blind && in.members == 0: // 15
-		q.warnAlso(warnClaimsUnknown)
+		q.warnAlso(WarnClaimsUnknown)
 		q.fail(CodeRegistryStale, ReasonAbsenceNotTrusted)
 	case p.NoMatch == NoMatchFallback: // 17
 		reason := q.absence(in)

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// warnClaimsUnknown tells this cause of E_REGISTRY_STALE from the registry's age.
-const warnClaimsUnknown = "claims_unknown"
+// WarnClaimsUnknown is the warning of a decision that could not conclude an
+// absence, because the registry does not let the claims be read.
+const WarnClaimsUnknown = "claims_unknown"
 
 // Message is what happened, in one sentence for people.
 func (d *Decision) Message() string {
@@ -49,7 +50,7 @@ func (d *Decision) Message() string {
 		}
 		return fmt.Sprintf("the registry cannot be asked, and nothing is known of %s", s)
 	case CodeRegistryStale:
-		if slices.Contains(d.Warnings, warnClaimsUnknown) {
+		if slices.Contains(d.Warnings, WarnClaimsUnknown) {
 			return fmt.Sprintf("the registry does not show who holds what, so lane %s may hold %s", l, s)
 		}
 		return fmt.Sprintf("the registry's picture is too old to say that lane %s has no %s", l, s)
@@ -131,7 +132,7 @@ func (d *Decision) Hint() string {
 		}
 		return "check that the registry's agent runs and has a leader: lane doctor"
 	case CodeRegistryStale:
-		if slices.Contains(d.Warnings, warnClaimsUnknown) {
+		if slices.Contains(d.Warnings, WarnClaimsUnknown) {
 			return `give the token key:read on the prefix "lane/declared/"`
 		}
 		return "the registry has had no leader for too long: lane doctor"

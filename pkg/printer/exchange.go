@@ -91,7 +91,11 @@ func exchangeLine(s *iostreams.IOStreams, e *traffic.Exchange) string {
 		status = strconv.Itoa(e.Status)
 	}
 	role := routeRole(e)
-	line := Time(s, e.Start).Text + " " +
+	way := "out"
+	if e.Front == traffic.FrontGuard {
+		way = "in " // a call to one's own process is both: out, and in again
+	}
+	line := Time(s, e.Start).Text + " " + way + " " +
 		paint(s.Color, role, string(traffic.Mark(e))+" "+fmt.Sprintf("%-8s", traffic.Route(e))) + " " +
 		paint(s.Color, statusRole(e), status) + " " + fmt.Sprintf("%7s", Took(e.Took)) + "  " +
 		traffic.Printable(e.Method) + " " + traffic.Printable(traffic.MaskURL(e.URL))

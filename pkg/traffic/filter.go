@@ -282,7 +282,16 @@ func laneKey(v string) (test, error) {
 	if v == "none" || v == lane.BaselineTag {
 		return func(e *Exchange) bool { return e.Lane == "" }, nil
 	}
-	return textKey(func(e *Exchange) string { return string(e.Lane) })(v)
+	return textKey(laneNamed)(v)
+}
+
+// laneNamed is the lane of the request; for one that a guard has turned away, the
+// lane that its tag names.
+func laneNamed(e *Exchange) string {
+	if e.Lane == "" && e.Guard != "" {
+		return e.Tag
+	}
+	return string(e.Lane)
 }
 
 // routeNames are what may stand behind route:, with the words for each.

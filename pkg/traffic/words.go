@@ -3,6 +3,7 @@ package traffic
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -151,7 +152,7 @@ func guardWhy(e *Exchange) string {
 
 // codeWhy speaks for the errors whose reason does not say enough.
 func codeWhy(e *Exchange) string {
-	s, l := serviceOf(e), laneOf(e)
+	s := serviceOf(e)
 	switch e.Code {
 	case lane.CodeUpstreamConnect:
 		if e.Err != "" {
@@ -168,9 +169,18 @@ func codeWhy(e *Exchange) string {
 	case lane.CodeLaneNoMatch:
 		return reasonWhy(e) + ", and the policy forbids the baseline"
 	case lane.CodeRegistryStale:
-		return "the registry is out of date: whether " + s + " runs in " + l + " is not known"
+		return unknownHere(e)
 	}
 	return ""
+}
+
+// unknownHere is why an absence could not be concluded.
+func unknownHere(e *Exchange) string {
+	why := "the registry is out of date"
+	if slices.Contains(e.Warnings, lane.WarnClaimsUnknown) {
+		why = "the registry does not let the claims be read"
+	}
+	return why + ": whether " + serviceOf(e) + " runs in " + laneOf(e) + " is not known"
 }
 
 // reasonWhy speaks for the decision.
@@ -182,6 +192,9 @@ func reasonWhy(e *Exchange) string {
 	case lane.ReasonUntagged:
 		return "no tag: the baseline serves it"
 	case lane.ReasonExplicitBaseline:
+		if e.Proto == "CONNECT" {
+			return "a tunnel shows no tag: the baseline serves it"
+		}
 		return "the tag asks for the baseline"
 	case lane.ReasonLaneAbsent:
 		return "no instance of " + s + " in " + l
@@ -206,7 +219,7 @@ func reasonWhy(e *Exchange) string {
 	case lane.ReasonTagInvalidDropped:
 		return "tag " + strconv.Quote(e.Tag) + " is no valid lane name and was dropped: the baseline serves it"
 	case lane.ReasonAbsenceNotTrusted:
-		return "the registry is out of date: whether " + s + " runs in " + l + " is not known"
+		return unknownHere(e)
 	case lane.ReasonNoBaseline:
 		return "no baseline instance of " + s + " is registered"
 	case lane.ReasonNoHealthyBaseline:
