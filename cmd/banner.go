@@ -26,6 +26,9 @@ func (f *factory) banner(to io.Writer, st *control.Status) error {
 	} else {
 		line("data", "databases and queues are shared: what you write there, everybody sees")
 	}
+	for _, w := range st.Warnings {
+		line("warning", "%s", w)
+	}
 	line("registry", "%s", st.Registry.Address)
 	line("proxy", "%s   (lane env prints the exports)", st.Proxy)
 	if st.Log != "" {

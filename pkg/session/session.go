@@ -193,7 +193,9 @@ func (s *session) Status(context.Context) control.Status {
 	}
 	st.Registry.State = "unknown"
 	if s.watcher != nil {
-		trust := s.watcher.Catalog().Trust
+		cat := s.watcher.Catalog()
+		trust := cat.Trust
+		st.Warnings = warnings(cat, s.names())
 		st.Registry.State, st.Registry.Since = stateWord(trust.State), trust.Since
 		if err := s.watcher.Err(); err != nil {
 			st.Registry.Error = err.Error()
@@ -236,4 +238,13 @@ func stateWord(t lane.RegistryState) string {
 		return "stale"
 	}
 	return "unreachable"
+}
+
+// names are the services of the session. The caller holds mu.
+func (s *session) names() []string {
+	out := make([]string, len(s.services))
+	for i, v := range s.services {
+		out[i] = v.o.Name
+	}
+	return out
 }

@@ -1,0 +1,39 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"lane/pkg/lane"
+)
+
+func TestWarnings(t *testing.T) {
+	service := func(name string, in ...lane.Instance) *lane.Service { return lane.NewService(name, in, nil) }
+	mine := lane.Instance{ID: "mine", MetaLane: "dev-alice", Local: true, Weight: 1}
+	base := lane.Instance{ID: "base", Weight: 1}
+	for _, c := range []struct {
+		name    string
+		service *lane.Service
+		unknown bool
+		want    string // in the only warning; empty: none
+	}{
+		{"a baseline beside the lane", service("orders", mine, base), false, ""},
+		{"a baseline by name", service("orders", mine, lane.Instance{ID: "b", MetaLane: "baseline", Weight: 1}), false, ""},
+		{"only the lane", service("orders", mine), false, "E_NO_BASELINE"},
+		{"another lane is no baseline", service("orders", mine, lane.Instance{ID: "b", MetaTag: "dev-bob", Weight: 1}), false, "E_NO_BASELINE"},
+		{"a local instance without a lane is no baseline", service("orders", lane.Instance{ID: "l", Local: true, Weight: 1}), false, "E_NO_BASELINE"},
+		{"a malformed lane is no baseline", service("orders", lane.Instance{ID: "q", MetaLane: "Not A Lane", Weight: 1}), false, "E_NO_BASELINE"},
+		{"not asked yet", &lane.Service{Name: "orders"}, false, ""},
+		{"claims that may not be read", service("orders", base), true, "key:read"},
+	} {
+		cat := lane.NewCatalog(lane.Trust{}, nil, lane.Switches{}, c.service)
+		cat.ClaimsUnknown = c.unknown
+		got := warnings(cat, []string{"orders"})
+		if c.want == "" && len(got) != 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	if got := warnings(lane.NewCatalog(lane.Trust{}, nil, lane.Switches{}), []string{"orders"}); len(got) != 0 {
+		t.Errorf("a service that nobody knows yet: %q", got)
+	}
+}
