@@ -125,8 +125,11 @@ func (s *session) run(outer, ctx context.Context) (err error) {
 	if s.o.View != nil {
 		parts.Go(func() error {
 			err := s.o.View(ctx, view{s})
+			if ctx.Err() != nil {
+				return nil // the session has ended its viewer: that says nothing new
+			}
 			s.cancel(ErrStopped)
-			return endOf(ctx, err)
+			return err
 		})
 	}
 
