@@ -29,8 +29,8 @@ func newEnvCmd(f *factory) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runEnv(c.Context(), f, o) },
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the lane, if several sessions run")
-	c.Flags().StringVar(&o.syntax, "syntax", "sh", strings.Join(childenv.Syntaxes(), ", "))
+	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE`, if several sessions run")
+	c.Flags().StringVar(&o.syntax, "syntax", "sh", "`SYNTAX`: "+strings.Join(childenv.Syntaxes(), ", "))
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
 	_ = c.RegisterFlagCompletionFunc("syntax", cobra.FixedCompletions(childenv.Syntaxes(), cobra.ShellCompDirectiveNoFileComp))
 	return c

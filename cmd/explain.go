@@ -67,9 +67,9 @@ array of objects with id and input (docs/routing.md, Snapshots).`,
 			return runExplain(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the lane that the request is tagged with")
+	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE` that the request is tagged with")
 	c.Flags().VarP(&headers, "header", "H", "header of the request; may be repeated")
-	c.Flags().StringVar(&o.snapshot, "snapshot", "", "decide from a file, with no registry and no network; - is standard input")
+	c.Flags().StringVar(&o.snapshot, "snapshot", "", "decide from a `FILE`, with no registry and no network; - is standard input")
 	jsonFlag(c, &o.json)
 	given = settingFlags(c, callerSettings)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)

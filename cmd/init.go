@@ -47,10 +47,10 @@ lane.yaml is never touched.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runInit(c.Context(), f, o) },
 	}
-	c.Flags().StringVar(&o.service, "service", "", "the service's name in the registry")
-	c.Flags().IntVar(&o.port, "port", 0, "port of the local process")
-	c.Flags().StringVar(&o.health, "health", "", "path of the local process that tells its health")
-	c.Flags().StringVar(&o.preset, "preset", "", "header convention: "+strings.Join(lane.PresetNames(), ", "))
+	c.Flags().StringVar(&o.service, "service", "", "`NAME` of the service in the registry")
+	c.Flags().IntVar(&o.port, "port", 0, "`PORT` of the local process")
+	c.Flags().StringVar(&o.health, "health", "", "`PATH` of the local process that tells its health")
+	c.Flags().StringVar(&o.preset, "preset", "", "`NAME` of a header convention (docs/routing.md lists them)")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "ask nothing")
 	_ = c.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions(lane.PresetNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c

@@ -31,7 +31,7 @@ and answers only requests that name it by an address of this machine.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runRegistry(c.Context(), f, o) },
 	}
-	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8500", "where to listen; port 0 takes a free one")
+	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8500", "`ADDRESS` to listen on; port 0 takes a free one")
 	return c
 }
 

@@ -36,7 +36,7 @@ terminal, or with --plain, print the session's state and its counts; with
 			return runStatus(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the lane, if several sessions run")
+	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE`, if several sessions run")
 	c.Flags().BoolVar(&o.plain, "plain", false, "print text, no terminal UI")
 	jsonFlag(c, &o.json)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)

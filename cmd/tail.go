@@ -40,10 +40,10 @@ code, guard, instance, why. With --json each line is a JSON object.`,
 			return runTail(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the lane, if several sessions run")
-	c.Flags().StringVar(&o.filter, "filter", "", "only exchanges that match, e.g. 'svc:orders st:5xx' (see docs/filters.md)")
+	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE`, if several sessions run")
+	c.Flags().StringVar(&o.filter, "filter", "", "only exchanges that match the `FILTER`, e.g. 'svc:orders st:5xx' (see docs/filters.md)")
 	c.Flags().BoolVarP(&o.follow, "follow", "f", true, "wait for new exchanges")
-	c.Flags().IntVarP(&o.rows, "lines", "n", 10, "how many earlier exchanges to print first")
+	c.Flags().IntVarP(&o.rows, "lines", "n", 10, "how many earlier exchanges, `N`, to print first")
 	jsonFlag(c, &o.json)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
 	return c

@@ -39,7 +39,7 @@ baseline the second one.`,
 			return runVerify(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the lane, if several sessions run")
+	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE`, if several sessions run")
 	c.Flags().VarP(&headers, "header", "H", "header of both requests; may be repeated")
 	c.Flags().DurationVar(&o.limit, "timeout", 30*time.Second, "how long each request may take")
 	jsonFlag(c, &o.json)
