@@ -53,7 +53,7 @@ func Start(s Spec) (*Child, error) {
 	cmd := exec.Command(s.Args[0], s.Args[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Env, s.Dir, s.In, s.Out, s.Err
 	// Pipes that a left-over grandchild keeps open must not hold Wait back.
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = pipes
 	term := group(cmd)
 	if err := cmd.Start(); err != nil {
 		term.giveBack()
@@ -92,7 +92,7 @@ func (c *Child) Stop(ctx context.Context) error {
 	select {
 	case <-c.done:
 	default:
-		if err := endGroup(c.cmd); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		if err := endGroup(c.cmd); err != nil {
 			return fmt.Errorf("end %s: %w", c.spec.Args[0], err)
 		}
 		timer := time.NewTimer(c.spec.Grace)
@@ -107,8 +107,21 @@ func (c *Child) Stop(ctx context.Context) error {
 	if err := killGroup(c.cmd); err != nil {
 		return fmt.Errorf("kill %s: %w", c.spec.Args[0], err)
 	}
-	return c.Wait()
+	timer := time.NewTimer(dying)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return c.err
+	case <-timer.C: // another user's, after sudo; or one that the system does not let go
+		return fmt.Errorf("%s (process %d) cannot be ended", c.spec.Args[0], c.PID())
+	}
 }
+
+// dying is how long a command that was killed may take to end.
+const dying = 2*time.Second + pipes
+
+// pipes is how long a grandchild may keep the command's output open.
+const pipes = time.Second
 
 func (c *Child) outcome(err error) error {
 	var exit *exec.ExitError

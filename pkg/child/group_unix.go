@@ -63,11 +63,13 @@ func signalGroup(cmd *exec.Cmd, sig os.Signal) error {
 	return err
 }
 
-func endGroup(cmd *exec.Cmd) error { return signalGroup(cmd, syscall.SIGTERM) }
+func endGroup(cmd *exec.Cmd) error { return unlessGone(signalGroup(cmd, syscall.SIGTERM)) }
 
-func killGroup(cmd *exec.Cmd) error {
-	err := signalGroup(cmd, syscall.SIGKILL)
-	// EPERM is what macOS answers for a group of zombies.
+func killGroup(cmd *exec.Cmd) error { return unlessGone(signalGroup(cmd, syscall.SIGKILL)) }
+
+// unlessGone is err, unless it says that the group has ended: EPERM is what
+// macOS answers for a group of zombies.
+func unlessGone(err error) error {
 	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, syscall.EPERM) {
 		return nil
 	}

@@ -14,7 +14,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"lane/pkg/lane"
@@ -69,7 +68,7 @@ func Sessions(ctx context.Context, dir string) ([]Found, error) {
 		switch {
 		case err == nil:
 			out = append(out, Found{Status: st, Client: c})
-		case errors.Is(err, syscall.ECONNREFUSED):
+		case refused(err):
 			if err := os.Remove(sock); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, fmt.Errorf("remove the socket of a dead session: %w", err)
 			}
@@ -107,7 +106,7 @@ func (c *Client) do(ctx context.Context, method, path string, into any) error {
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) {
+		if errors.Is(err, fs.ErrNotExist) || reset(err) || errors.Is(err, io.EOF) {
 			return fmt.Errorf("%w (%s)", ErrGone, strings.TrimSuffix(filepath.Base(c.sock), ".sock"))
 		}
 		return err
@@ -135,7 +134,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 func (c *Client) Stop(ctx context.Context, force bool) error {
 	var none struct{}
 	err := c.do(ctx, http.MethodPost, "/v1/stop?force="+strconv.FormatBool(force), &none)
-	if errors.Is(err, ErrGone) || errors.Is(err, syscall.ECONNREFUSED) {
+	if errors.Is(err, ErrGone) || refused(err) {
 		return nil
 	}
 	return err

@@ -101,19 +101,27 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
 		// The socket goes first: who looks from now on finds no session.
-		err = errors.Join(os.Remove(s.sock), s.srv.Shutdown(c))
+		err = errors.Join(s.remove(), s.srv.Shutdown(c))
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = s.srv.Close()
 		}
 		<-done
 	case err = <-done:
-		err = errors.Join(err, os.Remove(s.sock))
+		err = errors.Join(err, s.srv.Close(), s.remove())
 	}
 	return err
 }
 
+// remove removes the socket, which somebody may have tidied away already.
+func (s *Server) remove() error {
+	if err := os.Remove(s.sock); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // Close ends a server that was never served.
-func (s *Server) Close() error { return errors.Join(s.ln.Close(), os.Remove(s.sock)) }
+func (s *Server) Close() error { return errors.Join(s.ln.Close(), s.remove()) }
 
 type failure struct {
 	Error string `json:"error"`

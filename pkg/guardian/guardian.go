@@ -64,11 +64,16 @@ func (g *Guardian) Tell(w Ward) error {
 	return nil
 }
 
+// farewell is how long a dismissed guardian may take to end.
+const farewell = 2 * time.Second
+
 // Dismiss tells the guardian that there is nothing left to do and waits for its
-// end.
+// end; one that does not end by itself, because somebody has stopped it, is
+// killed: it has nothing to clean up.
 func (g *Guardian) Dismiss() error {
 	told := g.Tell(Ward{Clean: true})
 	closed := g.in.Close()
+	defer time.AfterFunc(farewell, func() { _ = g.cmd.Process.Kill() }).Stop()
 	if err := g.cmd.Wait(); err != nil {
 		return errors.Join(told, closed, fmt.Errorf("guardian: %w", err))
 	}

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync"
+	"slices"
 	"time"
 
 	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/lane"
-
-	"golang.org/x/sync/errgroup"
 )
 
 func pid() int { return os.Getpid() }
@@ -23,7 +21,7 @@ type claims struct {
 }
 
 // claim takes every service of the session in the lane.
-func (s *session) claim(ctx, life context.Context, parts *errgroup.Group) error {
+func (s *session) claim(ctx, life context.Context, parts *parts) error {
 	if len(s.services) == 0 {
 		return nil
 	}
@@ -31,7 +29,7 @@ func (s *session) claim(ctx, life context.Context, parts *errgroup.Group) error 
 		return err
 	}
 	var held *consul.Session
-	err := surely(ctx, func(ctx context.Context) (err error) {
+	err := s.surely(ctx, func(ctx context.Context) (err error) {
 		held, err = s.client.OpenSession(ctx, consul.SessionOptions{TTL: s.o.ClaimTTL, Name: "lane " + string(s.o.Lane) + " " + s.o.Owner,
 			Reopened: func() {
 				if err := s.tell(); err != nil {
@@ -48,9 +46,11 @@ func (s *session) claim(ctx, life context.Context, parts *errgroup.Group) error 
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
 	for _, v := range s.services {
 		v.record = s.record(v)
 	}
+	s.mu.Unlock()
 	if err := s.tell(); err != nil {
 		return err
 	}
@@ -58,17 +58,12 @@ func (s *session) claim(ctx, life context.Context, parts *errgroup.Group) error 
 		if err := s.at(ctx, "claim"); err != nil {
 			return err
 		}
-		if err := surely(ctx, func(ctx context.Context) error { return s.take(ctx, v) }); err != nil {
+		if err := s.surely(ctx, func(ctx context.Context) error { return s.take(ctx, v) }); err != nil {
 			return err
 		}
 	}
-	renewing, stop := context.WithCancel(life)
-	var work sync.WaitGroup
-	s.claims.stop = func() { stop(); work.Wait() }
-	work.Add(1)
-	parts.Go(func() error {
-		defer work.Done()
-		err := endOf(renewing, held.Run(renewing))
+	s.claims.stop = parts.until(life, func(ctx context.Context) error {
+		err := held.Run(ctx)
 		var lost *consul.ClaimLostError
 		if errors.As(err, &lost) {
 			for _, v := range s.services {
@@ -112,7 +107,33 @@ func (s *session) take(ctx context.Context, v *service) error {
 	if !mine && !s.o.TakeOver {
 		return held
 	}
+	// Its instance, if it bears our ID, is ours to remove from here on: the
+	// former holder, or its guardian, leaves it alone.
+	v.inherits = held.Held.ID == v.reg.ID
 	return s.claims.session.TakeOver(ctx, held.Held, v.record)
+}
+
+// lookForHeirs marks the services that another session of this machine has
+// taken over. It registers under the same ID: what stands under it in the
+// registry is no longer ours to write or to remove.
+func (s *session) lookForHeirs(ctx context.Context) error {
+	if s.claims == nil {
+		return nil
+	}
+	var all []lane.Claim
+	err := s.within(ctx, func(ctx context.Context) (err error) {
+		all, err = s.client.Claims(ctx, s.o.Lane)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, v := range s.services {
+		v.heir = slices.ContainsFunc(all, func(c lane.Claim) bool {
+			return c.Service == v.o.Name && c.ID == v.reg.ID && c.Session != "" && c.Session != s.claims.session.ID()
+		})
+	}
+	return nil
 }
 
 func holds(f control.Found, l lane.Name, service string) bool {
@@ -120,7 +141,8 @@ func holds(f control.Found, l lane.Name, service string) bool {
 	return ok
 }
 
-// releaseClaims gives the claims up and destroys the session behind them.
+// releaseClaims gives the claims up by destroying the session behind them: the
+// registry deletes those that it still holds in the same moment.
 func (s *session) releaseClaims(ctx context.Context) error {
 	if s.claims == nil {
 		return nil
@@ -128,7 +150,8 @@ func (s *session) releaseClaims(ctx context.Context) error {
 	if s.claims.stop != nil {
 		s.claims.stop()
 	}
-	// Destroying the session deletes its keys; releasing them first spares the
-	// watchers the moment in between.
-	return within(ctx, s.claims.session.Destroy)
+	if err := s.within(ctx, s.claims.session.Destroy); err != nil {
+		return &ClaimsLeftError{Lane: s.o.Lane, Within: 2 * s.o.ClaimTTL, Err: err}
+	}
+	return nil
 }

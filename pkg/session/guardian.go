@@ -41,7 +41,11 @@ func (s *session) tell() error {
 		}
 	}
 	if s.child != nil {
-		w.Group = s.child.PID()
+		select {
+		case <-s.child.Done(): // its number may be another's by now
+		default:
+			w.Group = s.child.PID()
+		}
 	}
 	return s.guardian.Tell(w)
 }
@@ -54,7 +58,7 @@ func (s *session) dismiss(err error) error {
 	}
 	var left *LeftBehindError
 	if errors.As(err, &left) {
-		return s.guardian.Leave()
+		return errors.Join(s.tell(), s.guardian.Leave())
 	}
 	if err := s.guardian.Dismiss(); err != nil {
 		// The guardian's own trouble is no trouble of the session's, which has

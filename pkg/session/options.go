@@ -64,7 +64,7 @@ type Options struct {
 	// Upstream is the user's own proxy, for external hosts.
 	Upstream proxy.Upstream
 	Drain    time.Duration // how long the end waits for requests under way
-	ClaimTTL time.Duration // of the session behind the claims
+	ClaimTTL time.Duration // of the session behind the claims; 0 is 10 minutes
 
 	// Command runs with the environment ChildEnv; empty: none.
 	Command  []string
@@ -89,6 +89,9 @@ type Options struct {
 	Ready func(control.Status)
 	// At is called before each step of the start; tests interrupt there.
 	At func(step string)
+
+	step time.Duration // bounds each step; 0 is stepLimit
+	hold consul.HoldOptions
 }
 
 // View is a session as its viewer sees it.
@@ -132,6 +135,18 @@ func (e *PortError) Error() string {
 	return fmt.Sprintf("%s cannot listen on %s: %v", e.What, e.Addr, e.Err)
 }
 func (e *PortError) Unwrap() error { return e.Err }
+
+// ClaimsLeftError says that the claims of a lane may still stand.
+type ClaimsLeftError struct {
+	Lane   lane.Name
+	Within time.Duration // the registry's own removal, at most
+	Err    error
+}
+
+func (e *ClaimsLeftError) Error() string {
+	return fmt.Sprintf("the claims of lane %s may still stand; Consul removes them by itself within %s: %v", e.Lane, e.Within, e.Err)
+}
+func (e *ClaimsLeftError) Unwrap() error { return e.Err }
 
 // LeftBehindError says what a session could not clean up at its end.
 type LeftBehindError struct {

@@ -40,6 +40,8 @@ type service struct {
 
 	touched  atomic.Bool // something may stand in the registry
 	stopBeat func()
+	inherits bool // the instance of the claim's former holder bears our ID
+	heir     bool // another session registers under our ID by now
 
 	mu   sync.Mutex
 	open bool   // the local process is healthy
@@ -124,14 +126,14 @@ func (v *service) lookAtHealth(ctx context.Context) error {
 }
 
 // follow looks at the local process until ctx ends.
-func (v *service) follow(ctx context.Context) {
+func (v *service) follow(ctx context.Context) error {
 	wait := time.NewTimer(lookClosed)
 	defer wait.Stop()
 	for {
 		select {
 		case <-wait.C:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		if v.probe(ctx) {
 			wait.Reset(lookOpen)
@@ -147,17 +149,24 @@ func (v *service) confirmed() bool {
 	return ok
 }
 
+// endBeat ends the beats and waits for their end.
+func (v *service) endBeat() {
+	if v.stopBeat != nil {
+		v.stopBeat()
+	}
+}
+
 func (v *service) setLost(why string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.lost = why
 }
 
-func (v *service) status(session string) control.Service {
+func (v *service) status(session, mode string) control.Service {
 	confirmed, err := v.hold.State()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	st := control.Service{Name: v.o.Name, Registered: v.reg.Name, ID: v.reg.ID, Mode: v.record.Mode,
+	st := control.Service{Name: v.o.Name, Registered: v.reg.Name, ID: v.reg.ID, Mode: mode,
 		Guard: v.addr.String(), Local: v.o.Local[0], State: control.StateUp}
 	switch {
 	case v.lost != "":

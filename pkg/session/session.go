@@ -14,21 +14,20 @@ import (
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/traffic"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // rows is how many exchanges a session keeps for its viewers.
 const rows = 5000
 
-// step bounds each step of the start and of the end.
-const step = 5 * time.Second
+// stepLimit bounds each step of the start and of the end.
+const stepLimit = 5 * time.Second
 
 // ErrStopped is the cause of an end that was asked for through the control API.
 var ErrStopped = errors.New("ended by lane down")
 
 // session is the state of one Run. Fields are set before their readers start,
-// but for what mu guards.
+// but for what mu guards; Run's own goroutine, which alone writes those, may
+// read them without it.
 type session struct {
 	o       Options
 	started time.Time
@@ -53,12 +52,18 @@ type session struct {
 	child    *child.Child
 }
 
-// Run runs a session until ctx ends, its command ends, somebody stops it or a
-// part of it fails; then it takes everything down again. Its error is the
-// cause: nil when ctx or a stop ended it, the command's *child.ExitError, or
-// what failed; a *LeftBehindError is joined to it when the registry could not
-// be cleaned.
+// Run runs a session until ctx ends, its command ends, somebody stops it, its
+// viewer leaves or a part of it fails; then it takes everything down again. Its
+// error is the cause: ctx's own, nil after a stop, the command's
+// *child.ExitError, or what failed; a *LeftBehindError is joined to it when the
+// registry could not be cleaned.
 func Run(ctx context.Context, o Options) error {
+	if o.step == 0 {
+		o.step = stepLimit
+	}
+	if o.ClaimTTL == 0 {
+		o.ClaimTTL = 10 * time.Minute
+	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &session{o: o, started: o.Now(), log: traffic.NewLog(rows), state: control.SessionStarting,
@@ -70,7 +75,11 @@ func Run(ctx context.Context, o Options) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	served := make(chan error, 1)
-	go func() { served <- ctl.Serve(serving, s, s.log) }()
+	go func() {
+		err := ctl.Serve(serving, s, s.log)
+		s.cancel(errPart) // a session that cannot be reached must not go on
+		served <- err
+	}()
 	s.result = s.run(ctx, inner)
 	close(s.done)
 	end()
@@ -107,41 +116,27 @@ func (s *session) run(outer, ctx context.Context) (err error) {
 	s.mu.Unlock()
 	// The parts live until the end has been cleaned up, not only until it was
 	// asked for.
-	parts, life := errgroup.WithContext(context.WithoutCancel(ctx))
-	life, end := context.WithCancel(life)
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	parts := &parts{fail: func() { s.cancel(errPart) }}
+	viewed := s.show(ctx)
 	defer func() {
+		s.cancel(nil)
 		end()
-		e := parts.Wait()
+		e := errors.Join(parts.wait(), viewed())
 		if s.engine != nil {
 			s.engine.Close()
 		}
 		s.client.Close()
-		if e != nil && !errors.Is(e, context.Canceled) {
-			err = errors.Join(e, err)
-		}
+		err = errors.Join(e, err)
 	}()
-	// A part that fails ends the session.
-	context.AfterFunc(life, func() { s.cancel(errPart) })
-	if s.o.View != nil {
-		parts.Go(func() error {
-			err := s.o.View(ctx, view{s})
-			if ctx.Err() != nil {
-				return nil // the session has ended its viewer: that says nothing new
-			}
-			s.cancel(ErrStopped)
-			return err
-		})
-	}
 
 	defer func() { err = errors.Join(err, s.dismiss(err)) }()
-	if err := s.start(ctx, life, parts); err != nil {
-		left := s.tearDown(outer)
-		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
-			err = asked(cause)
-		}
-		return errors.Join(err, left)
+	if err = s.start(ctx, life, parts); err == nil {
+		err = s.wait(ctx)
 	}
-	err = s.wait(ctx)
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+		err = asked(cause)
+	}
 	return errors.Join(err, s.tearDown(outer))
 }
 
@@ -166,7 +161,7 @@ func (s *session) wait(ctx context.Context) error {
 	case <-ended:
 		return s.child.Wait()
 	case <-ctx.Done():
-		return asked(context.Cause(ctx))
+		return ctx.Err()
 	}
 }
 
@@ -205,7 +200,7 @@ func (s *session) Status(context.Context) control.Status {
 		}
 	}
 	for _, v := range s.services {
-		st.Services = append(st.Services, v.status(s.state))
+		st.Services = append(st.Services, v.status(s.state, s.o.Mode))
 	}
 	return st
 }

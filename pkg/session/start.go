@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"sync"
-	"syscall"
 	"time"
 
 	"lane/pkg/child"
@@ -22,11 +20,11 @@ import (
 
 // start brings everything up: listen, prove the way in, claim, register, run
 // the command. When it fails, tearDown removes what there is.
-func (s *session) start(ctx, life context.Context, parts *errgroup.Group) error {
+func (s *session) start(ctx, life context.Context, parts *parts) error {
 	if err := s.at(ctx, "registry"); err != nil {
 		return err
 	}
-	if err := within(ctx, s.client.Ping); err != nil {
+	if err := s.within(ctx, s.client.Ping); err != nil {
 		return err
 	}
 	router, err := lane.NewRouter(s.o.Policy)
@@ -36,7 +34,7 @@ func (s *session) start(ctx, life context.Context, parts *errgroup.Group) error 
 	s.mu.Lock()
 	s.watcher = consul.NewWatcher(s.client, consul.WatchOptions{Now: s.o.Now})
 	s.mu.Unlock()
-	parts.Go(func() error { return s.watcher.Run(life) })
+	parts.run(life, s.watcher.Run)
 
 	if err := s.at(ctx, "listen"); err != nil {
 		return err
@@ -51,7 +49,7 @@ func (s *session) start(ctx, life context.Context, parts *errgroup.Group) error 
 	}
 	s.engine = transport
 	forward := proxy.NewForward(transport, proxy.ForwardConfig{Drain: lastCalls})
-	parts.Go(func() error { return forward.Serve(life, front) })
+	parts.run(life, func(ctx context.Context) error { return forward.Serve(ctx, front) })
 	if err := s.listenGuards(ctx, life, parts, transport); err != nil {
 		return err
 	}
@@ -85,16 +83,16 @@ func (s *session) start(ctx, life context.Context, parts *errgroup.Group) error 
 	return nil
 }
 
-func within(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, step)
+func (s *session) within(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.step)
 	defer cancel()
 	return f(ctx)
 }
 
 // surely is within for a write: an interruption must not cut it off, because
 // nobody would know then whether it was made, and what to remove.
-func surely(ctx context.Context, f func(context.Context) error) error {
-	return within(context.WithoutCancel(ctx), f)
+func (s *session) surely(ctx context.Context, f func(context.Context) error) error {
+	return s.within(context.WithoutCancel(ctx), f)
 }
 
 // listenProxy opens the coloring proxy's listener: on the address that was
@@ -117,7 +115,7 @@ func (s *session) listenProxy() (net.Listener, error) {
 			s.mu.Unlock()
 			return ln, nil
 		}
-		if n == 0 || s.o.ProxyFixed || i == tries || !errors.Is(err, syscall.EADDRINUSE) {
+		if n == 0 || s.o.ProxyFixed || i == tries || !inUse(err) {
 			return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, Err: err}
 		}
 		n++
@@ -125,13 +123,13 @@ func (s *session) listenProxy() (net.Listener, error) {
 }
 
 // listenGuards opens a guard for each service on the advertised address.
-func (s *session) listenGuards(ctx, life context.Context, parts *errgroup.Group, t *proxy.Transport) error {
+func (s *session) listenGuards(ctx, life context.Context, parts *parts, t *proxy.Transport) error {
 	if len(s.o.Services) == 0 {
 		return nil
 	}
 	ip := s.o.Advertise
 	if !ip.IsValid() {
-		err := within(ctx, func(ctx context.Context) (err error) {
+		err := s.within(ctx, func(ctx context.Context) (err error) {
 			ip, err = s.client.LocalIP(ctx)
 			return err
 		})
@@ -156,42 +154,32 @@ func (s *session) listenGuards(ctx, life context.Context, parts *errgroup.Group,
 		s.mu.Lock()
 		s.services = append(s.services, v)
 		s.mu.Unlock()
-		parts.Go(func() error { return v.guard.Serve(life, ln) })
+		parts.run(life, func(ctx context.Context) error { return v.guard.Serve(ctx, ln) })
 	}
 	return nil
 }
 
 // register puts every service into the registry, all at once, and keeps it
 // there.
-func (s *session) register(ctx, life context.Context, parts *errgroup.Group) error {
+func (s *session) register(ctx, life context.Context, parts *parts) error {
 	if err := s.at(ctx, "register"); err != nil {
 		return err
 	}
 	var all errgroup.Group
 	for _, v := range s.services {
-		v.probe(ctx)
-		v.touched.Store(true) // from here on there may be something to remove
 		all.Go(func() error {
-			return surely(ctx, v.hold.Register)
+			if v.probe(ctx); ctx.Err() != nil {
+				return ctx.Err()
+			}
+			v.touched.Store(true) // from here on there may be something to remove
+			return s.surely(ctx, v.hold.Register)
 		})
 	}
 	if err := all.Wait(); err != nil {
 		return err
 	}
 	for _, v := range s.services {
-		beating, stop := context.WithCancel(life)
-		var work sync.WaitGroup
-		v.stopBeat = func() { stop(); work.Wait() }
-		work.Add(2)
-		parts.Go(func() error {
-			defer work.Done()
-			return endOf(beating, v.hold.Run(beating))
-		})
-		parts.Go(func() error {
-			defer work.Done()
-			v.follow(beating)
-			return nil
-		})
+		v.stopBeat = parts.until(life, v.hold.Run, v.follow)
 	}
 	return s.warmUp(ctx)
 }
@@ -200,19 +188,11 @@ func (s *session) register(ctx, life context.Context, parts *errgroup.Group) err
 // asks.
 func (s *session) warmUp(ctx context.Context) error {
 	for _, v := range s.services {
-		if err := within(ctx, func(c context.Context) error { return s.watcher.Need(c, v.o.Name) }); err != nil {
+		if err := s.within(ctx, func(c context.Context) error { return s.watcher.Need(c, v.o.Name) }); err != nil {
 			return fmt.Errorf("watch %s: %w", v.o.Name, err)
 		}
 	}
 	return nil
-}
-
-// endOf is err, unless ctx's own end is all that it says.
-func endOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }
 
 func (s *session) runCommand(ctx context.Context) error {

@@ -23,29 +23,26 @@ func (s *session) tearDown(ctx context.Context) error {
 			left = append(left, err)
 		}
 	}
-	s.each(func(v *service) {
-		if v.touched.Load() && v.confirmed() {
-			// Only a courtesy to callers: what matters is the deregistration.
-			if err := within(ctx, v.hold.Drain); err != nil {
-				s.o.Log.Warn("mark as draining", "service", v.o.Name, "error", err)
-			}
-		}
-	})
+	s.markDraining(ctx)
 	s.drain(ctx)
 	for _, v := range s.services {
-		if v.stopBeat != nil {
-			v.stopBeat()
+		v.endBeat()
+	}
+	released := s.releaseClaims(ctx)
+	note(released)
+	if released == nil {
+		// A session that starts just now may hold them already. Who cannot know
+		// removes: what is missing, its holder registers again.
+		if err := s.lookForHeirs(ctx); err != nil {
+			s.o.Log.Warn("look for other holders", "error", err)
 		}
 	}
-	note(s.releaseClaims(ctx))
 	var mu sync.Mutex
 	s.each(func(v *service) {
-		if v.touched.Load() {
-			err := within(ctx, v.hold.Deregister)
-			mu.Lock()
-			defer mu.Unlock()
-			note(err)
-		}
+		err := s.deregister(ctx, v)
+		mu.Lock()
+		defer mu.Unlock()
+		note(err)
 	})
 	if s.child != nil {
 		c, cancel := context.WithCancel(ctx)
@@ -60,6 +57,38 @@ func (s *session) tearDown(ctx context.Context) error {
 	}
 	if len(left) > 0 {
 		return &LeftBehindError{What: left}
+	}
+	return nil
+}
+
+// markDraining tells callers that nothing new is to come. It is a courtesy:
+// what matters is the deregistration.
+func (s *session) markDraining(ctx context.Context) {
+	if err := s.lookForHeirs(ctx); err != nil {
+		s.o.Log.Warn("mark as draining", "error", err)
+		return // it would only wait for the same registry
+	}
+	s.each(func(v *service) {
+		switch {
+		case v.heir:
+			v.endBeat() // it would speak for the other's process
+		case v.touched.Load() && v.confirmed():
+			if err := s.within(ctx, v.hold.Drain); err != nil {
+				s.o.Log.Warn("mark as draining", "service", v.o.Name, "error", err)
+			}
+		}
+	})
+}
+
+// deregister removes what may stand in the registry for a service.
+func (s *session) deregister(ctx context.Context, v *service) error {
+	switch {
+	case v.heir:
+		return nil
+	case v.touched.Load():
+		return s.within(ctx, v.hold.Deregister)
+	case v.inherits:
+		return s.within(ctx, func(ctx context.Context) error { return s.client.Deregister(ctx, v.reg.ID) })
 	}
 	return nil
 }

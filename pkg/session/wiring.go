@@ -40,7 +40,7 @@ func (s *session) prepare(v *service, t *proxy.Transport) (err error) {
 	if err := v.reg.Validate(); err != nil {
 		return err
 	}
-	v.hold = s.client.NewHold(v.reg, consul.HoldOptions{})
+	v.hold = s.client.NewHold(v.reg, s.o.hold)
 	v.guard, err = proxy.NewGuard(t, proxy.GuardConfig{
 		Lane: s.o.Lane, Service: v.o.Name, InstanceID: v.reg.ID, Local: v.o.Local, Advertised: v.addr.String(),
 		Probes: s.o.Probes, Reject: s.o.Reject, Drain: lastCalls,
