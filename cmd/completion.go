@@ -7,24 +7,33 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// serviceNames are the services of the registry; none if it does not answer: a
+// completion says nothing, and waits for nothing.
+func (f *factory) serviceNames(ctx context.Context) []string {
+	client, err := f.registry()
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, listLimit)
+	defer cancel()
+	names, err := client.Services(ctx)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
 // completeURL completes http://SERVICE/ with the services of the registry.
-func (f *factory) completeURL(c *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (f *factory) completeURL(c *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 1 && args[0] == "--lane" { // lane curl reads its flags itself
+		return f.laneNames(c.Context()), cobra.ShellCompDirectiveNoFileComp
+	}
 	const noFile = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	if strings.HasPrefix(toComplete, "-") || strings.Count(toComplete, "/") > 2 {
 		return nil, noFile
 	}
-	client, err := f.registry()
-	if err != nil {
-		return nil, noFile
-	}
-	defer client.Close()
-	// A shell that waits for its completion is a shell that hangs.
-	ctx, cancel := context.WithTimeout(c.Context(), listLimit)
-	defer cancel()
-	names, err := client.Services(ctx)
-	if err != nil {
-		return nil, noFile
-	}
+	names := f.serviceNames(c.Context())
 	out := make([]string, len(names))
 	for i, n := range names {
 		out[i] = "http://" + n + "/"

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"lane/pkg/config"
@@ -44,10 +47,6 @@ func (f *factory) detach(ctx context.Context, name string, args []string) (contr
 		return none, err
 	}
 	defer func() { _ = log.Close() }() // the session has its own
-	start, err := log.Seek(0, io.SeekEnd)
-	if err != nil {
-		return none, err
-	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = append(f.environ, detachedLog+"="+log.Name())
 	cmd.Dir, cmd.Stdout, cmd.Stderr = f.dir, log, log
@@ -66,11 +65,11 @@ func (f *factory) detach(ctx context.Context, name string, args []string) (contr
 	for {
 		select {
 		case err := <-ended:
-			return none, f.failedStart(log.Name(), start, err)
+			return none, f.failedStart(log.Name(), err)
 		case <-ctx.Done():
 			// A start that nobody waits for is not left running.
 			err := errors.Join(context.Cause(ctx), cmd.Process.Signal(os.Interrupt))
-			<-ended
+			_ = <-ended // how it ended now is no news
 			return none, err
 		case <-tick.C:
 		}
@@ -82,11 +81,12 @@ func (f *factory) detach(ctx context.Context, name string, args []string) (contr
 }
 
 // failedStart passes on what a session said before it ended.
-func (f *factory) failedStart(log string, from int64, err error) error {
-	if in, e := os.Open(log); e == nil {
-		defer func() { _ = in.Close() }()
-		if _, e := in.Seek(from, io.SeekStart); e == nil {
-			_, _ = io.Copy(f.io.Err, in)
+func (f *factory) failedStart(log string, err error) error {
+	if b, e := os.ReadFile(log); e == nil {
+		for line := range strings.Lines(string(b)) {
+			if !strings.HasPrefix(line, "time=") { // what it noted for later, it did not say
+				_, _ = io.WriteString(f.io.Err, line) // nobody is left to tell
+			}
 		}
 	}
 	var exit *exec.ExitError
@@ -96,19 +96,25 @@ func (f *factory) failedStart(log string, from int64, err error) error {
 	return fmt.Errorf("the session ended at its start: %w (its log is %s)", err, log)
 }
 
-// openLog opens the log of a lane's detached sessions; the one of the time
-// before is kept beside it.
+// keepLogs is how many logs of a lane's detached sessions are kept.
+const keepLogs = 5
+
+// openLog opens a log for one detached session of a lane, and removes the oldest
+// ones.
 func openLog(state, name string) (*os.File, error) {
 	dir := filepath.Join(state, "log")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the log's directory: %w", err)
+		return nil, fmt.Errorf("make the log's directory: %w; LANE_STATE_DIR names another place", err)
 	}
-	path := filepath.Join(dir, name+".log")
-	const keep = 1 << 20
-	if i, err := os.Stat(path); err == nil && i.Size() > keep {
-		if err := os.Rename(path, path+".1"); err != nil {
-			return nil, fmt.Errorf("keep the old log: %w", err)
+	old, err := filepath.Glob(filepath.Join(dir, name+".*.log"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(old) // by time: it stands in the name
+	for _, path := range old[:max(0, len(old)-keepLogs+1)] {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("remove an old log: %w", err)
 		}
 	}
-	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	return os.CreateTemp(dir, name+"."+time.Now().Format("20060102-150405")+".*.log")
 }

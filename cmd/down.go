@@ -7,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"lane/pkg/config"
+	"lane/pkg/consul"
 	"lane/pkg/control"
+	"lane/pkg/lane"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -42,7 +45,8 @@ func newDownCmd(f *factory) *cobra.Command {
 		Short: "End your sessions of a lane and wait until they are gone from the registry",
 		Long: `End this machine's sessions of a lane, and wait until their instances are gone
 from the registry. Requests under way are waited for, as long as the session's
-drain time. Without LANE it ends the only session that runs. A lane that is
+drain time. What a session of this machine that has died left in the registry is
+removed too. Without LANE it ends the only session that runs. A lane that is
 down already is no error.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: f.completeLanes,
@@ -93,7 +97,60 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 		}
 		return err
 	}
+	if len(mine) == 0 && name != "" {
+		left, err := f.removeLeftover(ctx, lane.Name(name))
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return reportLeftover(f, o, name, left)
+		}
+	}
 	return reportDown(f, o, name, mine)
+}
+
+// removeLeftover removes what a session of this installation, which no longer
+// runs, has left of a lane in the registry, and returns the services.
+func (f *factory) removeLeftover(ctx context.Context, name lane.Name) ([]string, error) {
+	if _, err := lane.ParseName(string(name)); err != nil {
+		return nil, err
+	}
+	state, err := config.StateDir(f.system())
+	if err != nil {
+		return nil, err
+	}
+	install, err := config.InstallID(state)
+	if err != nil {
+		return nil, err
+	}
+	client, err := f.registry()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	claims, err := client.Claims(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("look for what a dead session has left: %w", err)
+	}
+	var services []string
+	for _, c := range claims {
+		if c.Install != install || c.ID != consul.InstanceID(name, c.Service, install) {
+			continue // somebody else's
+		}
+		if err := client.RemoveLeftover(ctx, c.Session, []lane.Claim{c}); err != nil {
+			return services, err
+		}
+		services = append(services, c.Service)
+	}
+	return services, nil
+}
+
+func reportLeftover(f *factory, o *downOptions, name string, services []string) error {
+	if o.json {
+		return f.printJSON(downResult{Schema: "lane.down/v1", Ended: []downEnded{{Lane: name, Services: services}}})
+	}
+	_, err := fmt.Fprintf(f.io.Out, "%s (its session had died)\n", farewell(name, services))
+	return err
 }
 
 func reportDown(f *factory, o *downOptions, name string, ended []control.Found) error {

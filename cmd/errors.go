@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"strings"
 
 	"lane/pkg/child"
 	"lane/pkg/config"
 	"lane/pkg/consul"
+	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/session"
 )
@@ -33,10 +35,13 @@ func usagef(hint, format string, a ...any) error {
 }
 
 // noSessionError says that no session of this user runs, or none of the lane.
-type noSessionError struct{ lane string }
+type noSessionError struct{ lane, running string }
 
 func (e *noSessionError) Error() string {
-	if e.lane != "" {
+	switch {
+	case e.running != "":
+		return "no session of lane " + e.lane + " runs on this machine, only of " + e.running
+	case e.lane != "":
 		return "no session of lane " + e.lane + " runs on this machine"
 	}
 	return "no session runs on this machine"
@@ -92,6 +97,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		validation  *consul.ValidationError
 		none        *noSessionError
 		noData      *noDataError
+		silent      *control.SilentError
 		unreachable *consul.UnreachableError
 		leaderless  *consul.NoLeaderError
 		denied      *consul.DeniedError
@@ -110,7 +116,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 	case errors.As(err, &exitChild):
 		return exitChild.Code, "", true
 	case errors.As(err, &start):
-		if errors.Is(start.Err, exec.ErrNotFound) {
+		if errors.Is(start.Err, exec.ErrNotFound) || errors.Is(start.Err, fs.ErrNotExist) {
 			return 127, "is it installed, and on the PATH?", false
 		}
 		return 126, "", false
@@ -128,6 +134,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 			lane = "dev-" + "NAME"
 		}
 		return exitUnreachable, "start one:  lane up " + lane + " -s SERVICE=PORT", false
+	case errors.As(err, &silent):
+		return exitUnreachable, "if it was stopped: kill -CONT " + silent.PID + "; if it hangs: kill -9 " + silent.PID + ", and its guardian cleans up", false
 	case errors.As(err, &noData):
 		return exitUnreachable, noData.hint, false
 	case errors.As(err, &unreachable):
@@ -145,7 +153,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 	case errors.As(err, &way):
 		return exitFailed, "give the address under which the test environment reaches this machine: --advertise IP", false
 	case errors.As(err, &port):
-		return exitFailed, "", false
+		return exitFailed, "take another address, or port 0 for a free one", false
 	}
 	return exitFailed, "", false
 }

@@ -123,6 +123,10 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	if err != nil {
 		return err
 	}
+	tls := target.Scheme == "https" || target.Scheme == "wss"
+	if tls { // as the proxy decides it: it does not see what is inside
+		tag = lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag}
+	}
 	router, err := lane.NewRouter(s.Policy())
 	if err != nil {
 		return err
@@ -144,6 +148,11 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	})
 	if err != nil {
 		return err
+	}
+	if tls && ex.Decision.Service != "" {
+		if _, err := fmt.Fprintln(f.io.Err, "note: a tag inside TLS cannot be seen: https is decided as a call of the baseline"); err != nil {
+			return err
+		}
 	}
 	return f.printExplanation(o.json, printer.NewExplanation(target.String(), tag, &ex))
 }
@@ -208,7 +217,7 @@ func (f *factory) engine(ctx context.Context, s *config.Settings, router *lane.R
 	if err != nil {
 		return err
 	}
-	names, err := proxy.NewNames(proxy.NamesConfig{Hosts: s.Hosts, Colored: s.Colored, Datacenter: s.Consul.Datacenter})
+	names, err := proxy.NewNames(proxy.NamesConfig{Hosts: s.Hosts, Colored: s.Colored, Datacenter: client.OwnDatacenter(ctx)})
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func checkFirst(first *detect.First) error {
 	if first.Service == "" {
 		return usagef("say it: lane init --service NAME", "the service's name is not known")
 	}
-	if err := config.CheckServiceName(first.Service); err != nil {
+	if err := config.CheckOwnName(first.Service); err != nil {
 		return usagef("say another one: lane init --service NAME", "%v", err)
 	}
 	if first.Port != 0 {

@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,14 +13,36 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// guardianOf is the process id of the only child of a session without a command.
+func guardianOf(ts *testscript.TestScript, session int) int {
+	var all []string
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", session))
+	ts.Check(err)
+	for _, t := range tasks { // a child belongs to the thread that made it
+		b, err := os.ReadFile(t)
+		ts.Check(err)
+		all = append(all, strings.Fields(string(b))...)
+	}
+	if len(all) != 1 {
+		ts.Fatalf("session %d has the children %v, want its guardian", session, all)
+	}
+	pid, err := strconv.Atoi(all[0])
+	ts.Check(err)
+	return pid
+}
+
 // killsession kills the only session, as a crash does, with its process group
-// if it has one of its own.
+// if it has one of its own; with "guardian", its guardian first.
 func cmdKillSession(ts *testscript.TestScript, neg bool, args []string) {
 	positive(ts, neg, args, 0, "killsession")
 	var st struct {
 		PID int `json:"pid"`
 	}
 	ts.Check(json.Unmarshal([]byte(runIn(ts, []string{"lane", "status", "--json"})), &st))
+	if len(args) > 0 && args[0] == "guardian" {
+		// Its parent is the session; stopped, that one does not see it die.
+		ts.Check(syscall.Kill(guardianOf(ts, st.PID), syscall.SIGKILL))
+	}
 	pgrp, err := syscall.Getpgid(st.PID)
 	ts.Check(err)
 	if pgrp == st.PID {

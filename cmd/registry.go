@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"lane/pkg/consul/dev"
+	"lane/pkg/session"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -38,7 +40,10 @@ and answers only requests that name it by an address of this machine.`,
 func runRegistry(ctx context.Context, f *factory, o *registryOptions) error {
 	ln, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return usagef("take another port: --listen 127.0.0.1:0", "the registry cannot listen on %s: %v", o.listen, err)
+		return &session.PortError{What: "the registry", Addr: o.listen, Err: err}
+	}
+	if ip, err := netip.ParseAddrPort(ln.Addr().String()); err == nil && !ip.Addr().IsLoopback() {
+		fmt.Fprintln(f.io.Err, "lane: this registry has no access control, and other machines can reach it")
 	}
 	if _, err := fmt.Fprintf(f.io.Out, "registry at http://%s\n", ln.Addr()); err != nil {
 		return errors.Join(err, ln.Close())

@@ -37,6 +37,8 @@ every such fallback is shown, with its reason.`,
 	}
 	// The root runs only to show its help: that is no usage of its own.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable .HasParent}}", 1))
+	root.Version = readVersion(f.build).Version
+	root.SetVersionTemplate("lane {{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("see `"+c.CommandPath()+" --help`", "%v", err)

@@ -37,7 +37,7 @@ func (f *factory) session(ctx context.Context, name string) (control.Found, erro
 	}
 	switch {
 	case len(fit) == 0 && name != "" && len(all) > 0:
-		return control.Found{}, &noSessionError{lane: name + " (running: " + lanes(all) + ")"}
+		return control.Found{}, &noSessionError{lane: name, running: lanes(all)}
 	case len(fit) == 0:
 		return control.Found{}, &noSessionError{lane: name}
 	case len(fit) == 1:

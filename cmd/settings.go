@@ -8,6 +8,7 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/consul"
+	"lane/pkg/lane"
 
 	"github.com/spf13/cobra"
 )
@@ -66,6 +67,21 @@ func (f *factory) registry() (*consul.Client, error) {
 // setting is a flag that sets a setting of lane.yaml.
 type setting struct{ flag, key, value, usage string }
 
+// words are the values of settings that are words, for completion.
+func words(key string) []string {
+	switch key {
+	case "register":
+		return []string{config.Shared, config.Isolated}
+	case "guard":
+		return []string{config.Bounce, config.Reject}
+	case "no_match":
+		return []string{config.Fallback, config.Fail}
+	case "preset":
+		return lane.PresetNames()
+	}
+	return nil
+}
+
 // sessionSettings are the settings that `lane up` takes as flags.
 var sessionSettings = []setting{
 	{"register", "register", "MODE", "shared (the service's own name) or isolated (lane-<lane>-<service>)"},
@@ -101,6 +117,7 @@ func settingFlags(c *cobra.Command, which []setting) func() []config.Flag {
 	for i, s := range which {
 		values[i].word = s.value
 		c.Flags().Var(&values[i], s.flag, s.usage)
+		_ = c.RegisterFlagCompletionFunc(s.flag, cobra.FixedCompletions(words(s.key), cobra.ShellCompDirectiveNoFileComp))
 	}
 	return func() []config.Flag {
 		var out []config.Flag

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -254,17 +255,23 @@ func (f *factory) lines(ctx context.Context, v session.View) error {
 	}
 }
 
-// completeServices completes the services of lane.yaml.
-func (f *factory) completeServices(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// completeServices completes the services of lane.yaml, then the registry's.
+func (f *factory) completeServices(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	s, err := f.settings(given{})
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, directive
 	}
 	var out []string
 	for _, v := range s.Services {
 		out = append(out, v.Name)
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	for _, name := range f.serviceNames(c.Context()) {
+		if config.CheckOwnName(name) == nil && !slices.Contains(out, name) {
+			out = append(out, name+"=")
+		}
+	}
+	return out, directive
 }
 
 const listLimit = 2 * time.Second

@@ -71,6 +71,9 @@ func runVerify(ctx context.Context, f *factory, o *verifyOptions) error {
 	if err != nil {
 		return err
 	}
+	if target.Scheme != "http" {
+		return usagef("what is in TLS cannot be tagged; ask for http://"+target.Host+"/", "lane verify needs an http URL, not %s", target.Scheme)
+	}
 	s, err := f.session(ctx, o.lane)
 	if err != nil {
 		return err

@@ -56,9 +56,11 @@ func runVersion(f *factory, o *versionOptions) error {
 // readVersion takes the release's version, else what the go command recorded.
 func readVersion(build func() (*debug.BuildInfo, bool)) versionInfo {
 	v := versionInfo{Schema: "lane.version/v1", Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := build()
-	if !ok {
-		info = &debug.BuildInfo{}
+	info := &debug.BuildInfo{}
+	if build != nil {
+		if got, ok := build(); ok {
+			info = got
+		}
 	}
 	for _, s := range info.Settings {
 		switch s.Key {

@@ -37,6 +37,19 @@ func CheckServiceName(s string) error {
 	return nil
 }
 
+// CheckOwnName says why s cannot be the name under which a local process is
+// registered: DNS has to find it, so it is a label in lower case. Services that
+// are only called may have other names.
+func CheckOwnName(s string) error {
+	if err := CheckServiceName(s); err != nil {
+		return err
+	}
+	if strings.ToLower(s) != s || strings.ContainsAny(s, "_.") {
+		return fmt.Errorf("service name %q: lower-case letters, digits and inner hyphens only, so that DNS finds it", s)
+	}
+	return nil
+}
+
 // CheckPort reads a port, 1 to 65535.
 func CheckPort(s string) (int, error) {
 	n, err := strconv.Atoi(s)

@@ -15,15 +15,15 @@ func ParseService(arg string) (Service, error) {
 		if _, err := CheckPort(arg); err == nil {
 			return Service{}, fmt.Errorf("%q is a port alone; say NAME=%s", arg, arg)
 		}
-		if n, p, ok := strings.Cut(arg, ":"); ok && CheckServiceName(n) == nil {
+		if n, p, ok := strings.Cut(arg, ":"); ok && CheckOwnName(n) == nil {
 			return Service{}, fmt.Errorf("%q: say %s=%s", arg, n, p)
 		}
-		if err := CheckServiceName(name); err != nil {
+		if err := CheckOwnName(name); err != nil {
 			return Service{}, err
 		}
 		return Service{Name: name}, nil
 	}
-	if err := CheckServiceName(name); err != nil {
+	if err := CheckOwnName(name); err != nil {
 		return Service{}, fmt.Errorf("%q: %w", arg, err)
 	}
 	if at == "" {

@@ -17,7 +17,7 @@ func TestParseService(t *testing.T) {
 		"a=localhost:65535":     {Name: "a", Host: "localhost", Port: 65535},
 		"a=127.9.9.9:1":         {Name: "a", Host: "127.9.9.9", Port: 1},
 		"order-service":         {Name: "order-service"},
-		"Order_Service.v2=80":   {Name: "Order_Service.v2", Port: 80},
+		"order-service-2=80":    {Name: "order-service-2", Port: 80},
 		strings.Repeat("a", 63): {Name: strings.Repeat("a", 63)},
 	} {
 		if got, err := ParseService(arg); err != nil || got != want {
@@ -27,6 +27,9 @@ func TestParseService(t *testing.T) {
 	for arg, want := range map[string]string{
 		"":                      "empty",
 		"=80":                   "empty",
+		"Order-Service=80":      "lower-case",
+		"order_service=80":      "lower-case",
+		"order.service=80":      "lower-case",
 		"a=":                    "no port after =",
 		"8080":                  "say NAME=8080",
 		"a:8080":                "say a=8080",

@@ -206,11 +206,12 @@ func (f *file) services(at, v *yaml.Node) {
 	var found []Service
 	f.pairs(v, "services", func(name string, at, value *yaml.Node) {
 		full := join("services", name)
-		if err := CheckServiceName(name); err != nil {
+		if err := CheckOwnName(name); err != nil {
 			f.fail(at, full, "%v", err)
 			return
 		}
-		s, ok := Service{Name: name}, true
+		s := Service{Name: name}
+		var ok bool
 		if value.Kind == yaml.ScalarNode && !isNull(value) { // order-service: 8080
 			s.Port, ok = f.port(value, full)
 		} else {

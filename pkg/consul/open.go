@@ -39,13 +39,14 @@ type Config struct {
 
 // Client talks to one registry. It is safe for concurrent use.
 type Client struct {
-	api       *api.Client
-	transport *http.Transport
-	scheme    string
-	hostport  string // empty for a unix socket
-	socket    string
-	prefix    string
-	namespace string
+	api        *api.Client
+	transport  *http.Transport
+	scheme     string
+	hostport   string // empty for a unix socket
+	socket     string
+	prefix     string
+	namespace  string
+	datacenter string // of the settings; empty: the agent's own
 }
 
 // Open validates the settings and makes a client. It sends nothing: use Ping.
@@ -106,11 +107,13 @@ func Open(cfg Config) (*Client, error) {
 		DialContext: dialer.DialContext,
 		// A custom TLSClientConfig keeps HTTP/1.1: each watch has a connection of
 		// its own, so one dead connection does not stall the others.
-		TLSClientConfig:       tlsConfig,
-		TLSHandshakeTimeout:   callTimeout,
-		MaxIdleConns:          64,
-		MaxIdleConnsPerHost:   32,
-		IdleConnTimeout:       30 * time.Second,
+		TLSClientConfig:     tlsConfig,
+		TLSHandshakeTimeout: callTimeout,
+		MaxIdleConns:        64,
+		// All developers behind one address share the agent's limit of
+		// connections: what is not in use is given back.
+		MaxIdleConnsPerHost:   1,
+		IdleConnTimeout:       10 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
 	c := &Client{transport: transport, scheme: addr.scheme, hostport: addr.hostport,
@@ -123,6 +126,7 @@ func Open(cfg Config) (*Client, error) {
 		}
 	}
 	c.namespace = get(cfg.Namespace, api.HTTPNamespaceEnvName)
+	c.datacenter = cfg.Datacenter
 	conf := &api.Config{
 		Address: host, Scheme: addr.scheme, PathPrefix: addr.prefix,
 		Datacenter: cfg.Datacenter, Namespace: c.namespace,

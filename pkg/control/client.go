@@ -46,6 +46,13 @@ func dial(sock string) *Client {
 	}}}
 }
 
+// SilentError says that a session's process is there and does not answer.
+type SilentError struct{ PID string }
+
+func (e *SilentError) Error() string {
+	return "the session with the process id " + e.PID + " does not answer"
+}
+
 // Found is a running session and its client.
 type Found struct {
 	Status Status
@@ -73,6 +80,8 @@ func Sessions(ctx context.Context, dir string) ([]Found, error) {
 				return nil, fmt.Errorf("remove the socket of a dead session: %w", err)
 			}
 		case errors.Is(err, ErrGone):
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			return nil, &SilentError{PID: strings.TrimSuffix(filepath.Base(sock), ".sock")}
 		default:
 			return nil, fmt.Errorf("session at %s: %w", sock, err)
 		}

@@ -105,7 +105,7 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = s.srv.Close()
 		}
-		<-done
+		_ = <-done // it was told to end
 	case err = <-done:
 		err = errors.Join(err, s.srv.Close(), s.remove())
 	}

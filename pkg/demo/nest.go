@@ -64,7 +64,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler) error {
 	if err != nil {
 		err = srv.Close()
 	}
-	<-stopped
+	_ = <-stopped // it was told to end
 	return err
 }
 

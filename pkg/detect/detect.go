@@ -142,15 +142,15 @@ func ServiceName(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(s) {
 		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
 			b.WriteRune(r)
 		default:
 			b.WriteByte('-')
 		}
 	}
-	out := strings.Trim(b.String(), "-_.")
+	out := strings.Trim(b.String(), "-")
 	if len(out) > maxName {
-		out = strings.TrimRight(out[:maxName], "-_.")
+		out = strings.TrimRight(out[:maxName], "-")
 	}
 	return out
 }

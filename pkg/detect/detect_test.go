@@ -31,7 +31,7 @@ func TestLook(t *testing.T) {
 		{"nothing", nil,
 			Found{Service: "my-dir", ServiceFrom: "the directory's name", Preset: "lane", Why: "nothing here is known"}, 8080},
 		{"kratos", map[string]string{"go.mod": "module example.com/Team/Order_Service/v2\n\nrequire (\n\tgithub.com/gin-gonic/gin v1.9.0\n\tgithub.com/go-kratos/kratos/v2 v2.7.0\n)\n"},
-			Found{Service: "order_service", ServiceFrom: "go.mod", Frameworks: []string{"kratos", "gin"}, Preset: "kratos", Why: "go.mod requires github.com/go-kratos/kratos/v2: its metadata middleware"}, 8000},
+			Found{Service: "order-service", ServiceFrom: "go.mod", Frameworks: []string{"kratos", "gin"}, Preset: "kratos", Why: "go.mod requires github.com/go-kratos/kratos/v2: its metadata middleware"}, 8000},
 		{"hertz", map[string]string{"go.mod": "module a/b\nrequire github.com/cloudwego/hertz v0.9.0\n"},
 			Found{Service: "b", ServiceFrom: "go.mod", Frameworks: []string{"hertz"}, Preset: "cloudwego", Why: "rpc-persist-*"}, 8888},
 		{"dubbo-go", map[string]string{"go.mod": "module b\nrequire dubbo.apache.org/dubbo-go/v3 v3.1.0\n"},
@@ -119,7 +119,7 @@ func TestLookTellsAFailureToRead(t *testing.T) {
 
 func TestServiceName(t *testing.T) {
 	for in, want := range map[string]string{
-		"Order Service": "order-service", "a.b_c-d": "a.b_c-d", "--x--": "x", "愛": "", "": "", "/": "", ".": "",
+		"Order Service": "order-service", "a.b_c-d": "a-b-c-d", "--x--": "x", "愛": "", "": "", "/": "", ".": "",
 		strings.Repeat("a", 62) + "-b": strings.Repeat("a", 62),
 	} {
 		if got := ServiceName(in); got != want {

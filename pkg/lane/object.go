@@ -2,6 +2,7 @@ package lane
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -100,8 +101,8 @@ func (o *object) text(field, def string) string {
 
 func (o *object) choice(field, def string, allowed ...string) string {
 	v := o.text(field, def)
-	if err := oneOf(field, v, allowed...); err != nil {
-		bad := err.(*PolicyError)
+	var bad *PolicyError
+	if errors.As(oneOf(field, v, allowed...), &bad) {
 		o.fail(field, bad.Value+": "+bad.Why)
 		return def
 	}

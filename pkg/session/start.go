@@ -43,7 +43,7 @@ func (s *session) start(ctx, life context.Context, parts *parts) error {
 	if err != nil {
 		return err
 	}
-	transport, err := s.transport(router)
+	transport, err := s.transport(ctx, router)
 	if err != nil {
 		return errors.Join(err, front.Close())
 	}

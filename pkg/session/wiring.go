@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"time"
 
 	"lane/pkg/consul"
@@ -13,8 +14,8 @@ import (
 const lastCalls = 500 * time.Millisecond
 
 // transport is the engine that all fronts of the session share.
-func (s *session) transport(router *lane.Router) (*proxy.Transport, error) {
-	names, err := proxy.NewNames(proxy.NamesConfig{Hosts: s.o.Hosts, Colored: s.o.Colored, Datacenter: s.o.Registry.Datacenter})
+func (s *session) transport(ctx context.Context, router *lane.Router) (*proxy.Transport, error) {
+	names, err := proxy.NewNames(proxy.NamesConfig{Hosts: s.o.Hosts, Colored: s.o.Colored, Datacenter: s.client.OwnDatacenter(ctx)})
 	if err != nil {
 		return nil, err
 	}

@@ -254,7 +254,7 @@ func (s *store) txnKV(idx uint64, now time.Time, op *txnKV) ([]txnResult, error)
 	var err error
 	switch op.Verb {
 	case "set":
-		entry, ok = s.put(idx, e), true
+		entry = s.put(idx, e)
 	case "delete":
 		s.deleteKey(idx, now, op.Key)
 		return nil, nil
