@@ -1,0 +1,192 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"lane/pkg/consul/consultest"
+	"lane/pkg/control"
+	"lane/pkg/session"
+)
+
+func TestStopWhileStarting(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	o := w.options("box")
+	var stopped sync.WaitGroup
+	o.At = func(step string) {
+		if step != "register" {
+			return
+		}
+		ctl := control.Dial(o.RuntimeDir, os.Getpid())
+		if st, err := ctl.Status(context.Background()); err != nil || st.State != control.SessionStarting || st.Services[0].State != control.StateStarting {
+			t.Errorf("status %+v, %v", st, err)
+		}
+		for range 3 {
+			stopped.Go(func() {
+				if err := ctl.Stop(context.Background(), false); err != nil {
+					t.Errorf("Stop = %v", err)
+				}
+			})
+		}
+	}
+	if err := run(t, o).wait(); err != nil {
+		t.Errorf("Run = %v, want nil: somebody asked for it", err)
+	}
+	stopped.Wait()
+	w.empty()
+}
+
+func TestAnEndWaitsForRequestsUnlessForced(t *testing.T) {
+	for name, force := range map[string]bool{"waits": false, "forced": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, consultest.Embedded(t))
+			r := run(t, w.options("box"))
+			st := r.up()
+			answered := make(chan error, 1)
+			go func() {
+				code, _, err := w.ask(st, "/slow")
+				if err == nil && code != 200 {
+					err = errors.New("not served")
+				}
+				answered <- err
+			}()
+			<-w.local.inside
+			r.end(errEnd)
+			eventually(t, "marked as draining", func() bool { in := w.instances(); return len(in) == 1 && in[0].Draining == "true" })
+			if force {
+				if err := r.ctl().Stop(t.Context(), true); err != nil {
+					t.Errorf("Stop = %v", err)
+				}
+			} else {
+				close(w.local.slow)
+			}
+			if err := <-answered; (err != nil) != force {
+				t.Errorf("the request under way: %v", err)
+			}
+			if err := r.wait(); !errors.Is(err, errEnd) {
+				t.Error(err)
+			}
+			w.empty()
+		})
+	}
+}
+
+func TestTheViewersEndIsTheSessions(t *testing.T) {
+	failed := errors.New("the screen is broken")
+	for name, want := range map[string]error{"left": nil, "failed": failed} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, consultest.Embedded(t))
+			o := w.options("box")
+			leave := make(chan struct{})
+			o.View = func(context.Context, session.View) error { <-leave; return want }
+			r := run(t, o)
+			st := r.up()
+			// Nobody reads, and nobody waits for that.
+			if code, _, err := w.ask(st, "/"); code != 200 || err != nil {
+				t.Errorf("%d %v", code, err)
+			}
+			close(leave)
+			if err := r.wait(); !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("Run = %v, want %v", err, want)
+			}
+			w.empty()
+		})
+	}
+}
+
+func TestAViewerThatHangsHoldsNobodyUp(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	o := session.Quicken(w.options("box"), time.Second, quick)
+	leave, left := make(chan struct{}), make(chan struct{})
+	o.View = func(context.Context, session.View) error { defer close(left); <-leave; return nil }
+	r := run(t, o)
+	r.up()
+	if err := r.stop(); !errors.Is(err, errEnd) {
+		t.Error(err)
+	}
+	w.empty()
+	close(leave)
+	<-left
+}
+
+func TestPorts(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	o := w.options("box")
+	o.Proxy = taken.Addr().String()
+	r := run(t, o)
+	if st := r.up(); st.Proxy == "http://"+o.Proxy || st.Proxy == "" {
+		t.Errorf("the proxy is at %s", st.Proxy)
+	}
+	if err := r.stop(); !errors.Is(err, errEnd) {
+		t.Error(err)
+	}
+	o.ProxyFixed = true
+	away := w.options("box")
+	away.Advertise = netip.MustParseAddr("192.0.2.1") // RFC 5737: nobody's
+	for name, o := range map[string]session.Options{"fixed": o, "not local": away} {
+		w.front.set(nil)
+		var port *session.PortError
+		if err := run(t, o).wait(); !errors.As(err, &port) {
+			t.Errorf("%s: Run = %v", name, err)
+		}
+		if puts := w.front.writes(); len(puts) != 0 {
+			t.Errorf("%s: written before: %v", name, puts)
+		}
+	}
+}
+
+func TestTheLocalProcessIsFollowed(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		w := newWorld(t, addr)
+		o := w.options("box")
+		o.Services[0].Health = "/healthz"
+		r := run(t, o)
+		r.up()
+		is := func(state, app string) {
+			t.Helper()
+			eventually(t, state+" and "+app, func() bool {
+				in := w.instances()
+				return len(in) == 1 && in[0].App == app && r.status().Services[0].State == state
+			})
+		}
+		is(control.StateUp, "passing")
+		w.local.set(500)
+		is(control.StateLocalClosed, "critical")
+		w.local.set(200)
+		is(control.StateUp, "passing")
+		w.local.close()
+		is(control.StateLocalClosed, "critical")
+		w.local.open()
+		is(control.StateUp, "passing")
+		if err := r.stop(); !errors.Is(err, errEnd) {
+			t.Error(err)
+		}
+		w.empty()
+	})
+}
+
+func TestARegistryThatRestartedEmptyGetsEverythingAgain(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	r := run(t, w.options("box"))
+	r.up()
+	w.addr = consultest.Embedded(t)
+	w.empty()
+	w.front.move(w.addr)
+	eventually(t, "instance and claim are back", func() bool { return len(w.instances()) == 1 && len(w.claims()) == 1 })
+	eventually(t, "the session is up", func() bool { return r.status().Services[0].State == control.StateUp })
+	if err := r.stop(); !errors.Is(err, errEnd) {
+		t.Error(err)
+	}
+	w.empty()
+}
