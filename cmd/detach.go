@@ -25,6 +25,10 @@ const detachedLog = "LANE_DETACHED_LOG"
 // all steps of a start together.
 const routableLimit = time.Minute
 
+// endLimit is how long an interrupted start may take to clean up; after that its
+// guardian does.
+const endLimit = 15 * time.Second
+
 // detach runs this command line again without a terminal, and returns when that
 // session is routable. If its start fails, what it said is said here, and its
 // exit code is ours.
@@ -68,8 +72,15 @@ func (f *factory) detach(ctx context.Context, name string, args []string) (contr
 			return none, f.failedStart(log.Name(), err)
 		case <-ctx.Done():
 			// A start that nobody waits for is not left running.
-			err := errors.Join(context.Cause(ctx), cmd.Process.Signal(os.Interrupt))
-			_ = <-ended // how it ended now is no news
+			err := context.Cause(ctx)
+			if cmd.Process.Signal(os.Interrupt) != nil { // not everywhere can it be asked
+				err = errors.Join(err, cmd.Process.Kill())
+			}
+			select {
+			case <-ended:
+			case <-time.After(endLimit):
+				err = errors.Join(err, cmd.Process.Kill())
+			}
 			return none, err
 		case <-tick.C:
 		}
