@@ -63,8 +63,7 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	if t.keep {
 		c.ex.ReqHeader = keepHead(r.Header)
 	}
-	c.got = t.carriers.Read(r.Header)
-	c.ex.Tag = c.got.Raw
+	c.readTag(r)
 	c.passed, _ = lane.Hops(r.Header)
 	c.guarded = len(r.Header[keyGuard]) > 0
 	c.te = keepTrailers(r.Header)

@@ -85,6 +85,9 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 		g.probe(c, w)
 		return
 	}
+	if c.got.Kind == lane.TagNone {
+		c.hostTag(g.cfg.Service)
+	}
 	tag := c.got
 	var resp *http.Response
 	var err error
@@ -124,6 +127,8 @@ func (g *Guard) pass(c *call, r *http.Request) (*http.Response, error) {
 	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
 	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.cfg.InstanceID, addr, 1
 	delete(r.Header, keyGuard) // the mark of another hop: not to be passed on by the application
+	c.cutTag()
+	c.ex.Warnings = append(c.ex.Warnings, g.t.writeTag(r.Header, string(g.cfg.Lane))...)
 	lane.WriteHops(r.Header, c.passed+1)
 	resp, err := c.roundTrip(g.local, r, "http", addr, false)
 	if err != nil {

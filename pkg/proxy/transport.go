@@ -178,16 +178,18 @@ var decisions = sync.Pool{New: func() any { return new(lane.Decision) }}
 // forward is the whole way of one request of the developer's.
 func (c *call) forward(req *http.Request) (*http.Response, error) {
 	t := c.t
-	// 1 Color. What the request says comes first: it is how an untagged call is
-	// made, and how a service passes on what it was called with.
-	tag := c.got
-	if tag.Kind == lane.TagNone && t.lane != "" {
-		tag = lane.Tag{Kind: lane.TagLane, Lane: t.lane, Raw: string(t.lane)}
-	}
-	// 2 Look.
+	// 2 Look. It comes first: a host may name a tag beside the service.
 	service, cat, prob := t.look(req.Context(), c.asked)
 	if prob != nil {
 		return c.refuse(req, prob, nil)
+	}
+	// 1 Color. What the request says comes first: it is how an untagged call is
+	// made, and how a service passes on what it was called with.
+	c.hostTag(service)
+	c.cutTag()
+	tag := c.got
+	if tag.Kind == lane.TagNone && t.lane != "" {
+		tag = lane.Tag{Kind: lane.TagLane, Lane: t.lane, Raw: string(t.lane)}
 	}
 
 	// 3 Decide.
@@ -221,6 +223,8 @@ func (t *Transport) color(h http.Header, got, passOn lane.Tag) (warnings []strin
 	switch {
 	case passOn.Kind == lane.TagLane:
 		return t.carriers.Write(h, string(passOn.Lane))
+	case passOn.Kind == lane.TagBaseline:
+		return t.writeTag(h, lane.BaselineTag)
 	case passOn.Kind == lane.TagNone && got.Kind != lane.TagNone:
 		return t.carriers.Write(h, "")
 	}
@@ -247,6 +251,9 @@ func (t *Transport) look(ctx context.Context, asked string) (string, *lane.Catal
 	}
 	if svc != nil && (len(svc.Instances) > 0 || len(svc.Declared) > 0 || svc.ACLFiltered) {
 		return place.Service, cat, nil
+	}
+	if place.Labelled {
+		return "", cat, nil // any other host of this machine's
 	}
 	// A bare name that the registry lacks: a host of the local network, perhaps.
 	wait, cancel := context.WithTimeout(ctx, t.first)
