@@ -78,10 +78,10 @@ type Transport struct {
 	now      func() time.Time
 	logger   *slog.Logger
 
-	near     dialer          // to instances
-	far      dialer          // to everything else
-	services *http.Transport // to instances: never through a proxy
-	external *http.Transport // to everything else
+	near     dialer // to instances
+	far      dialer // to everything else
+	services ways   // to instances: never through a proxy
+	external ways   // to everything else
 	upstream upstream
 	ejected  ejected
 	self     ownAddrs
@@ -133,10 +133,10 @@ func NewTransport(cfg Config) (*Transport, error) {
 	}
 	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self}
 	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
-	t.services = newHTTP(t.near.dial)
-	t.external = newHTTP(t.far.dial)
-	t.external.ForceAttemptHTTP2 = true
-	t.external.Proxy = t.upstream.forRequest
+	t.services = newWays(t.near.dial)
+	t.external = ways{newHTTP(t.far.dial), newH2C(func(ctx context.Context, _, addr string) (net.Conn, error) { return t.dialOut(ctx, addr) })}
+	t.external.plain.ForceAttemptHTTP2 = true
+	t.external.plain.Proxy = t.upstream.forRequest
 	return t, nil
 }
 
@@ -149,8 +149,8 @@ func orDefault(d, def time.Duration) time.Duration {
 
 // Close ends idle connections. Call it when the fronts have ended.
 func (t *Transport) Close() {
-	t.services.CloseIdleConnections()
-	t.external.CloseIdleConnections()
+	t.services.close()
+	t.external.close()
 }
 
 // Counts are the totals so far.
