@@ -213,3 +213,24 @@ func TestUpgradeByQuery(t *testing.T) {
 		t.Errorf("%v %q as %q", resp.Header, b, s.local.uri())
 	}
 }
+
+// What is seen inside CONNECT is read like any other request.
+func TestQueryInsideConnect(t *testing.T) {
+	s := newShop(t, nil)
+	conn, r := raw(t, s.addr, "CONNECT order-service:80 HTTP/1.1\r\nHost: order-service:80\r\n\r\n")
+	resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatal(resp, err)
+	}
+	resp.Body.Close()
+	if _, err := io.WriteString(conn, "GET /a?b&x-lane-tag=baseline HTTP/1.1\r\nHost: order-service\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err = http.ReadResponse(r, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.Header.Get("X-Who") != "base" || s.base.uri() != "/a?b" || s.base.header().Get("X-Lane-Tag") != "baseline" {
+		t.Errorf("%v as %q with %v", resp.Header, s.base.uri(), s.base.header())
+	}
+}
