@@ -308,7 +308,11 @@ func TestGRPCStreams(t *testing.T) {
 func TestGRPCDeadlineAndCancel(t *testing.T) {
 	s := newGShop(t)
 	s.each(t, func(t *testing.T, c *grpc.ClientConn, kv ...string) {
-		ctx, cancel := context.WithTimeout(shortly(t, kv...), 100*time.Millisecond)
+		// Connected first: the deadline is for the call, which has to arrive.
+		if err := c.Invoke(shortly(t, kv...), "/t.T/Unary", str(""), &wrapperspb.StringValue{}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(shortly(t, kv...), time.Second)
 		defer cancel()
 		if err := c.Invoke(ctx, "/t.T/Wait", str(""), &wrapperspb.StringValue{}); status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("%v", err)
