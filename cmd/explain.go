@@ -43,8 +43,9 @@ func newExplainCmd(f *factory) *cobra.Command {
 		Short: "Show where a request would go, with every candidate and why it was left out",
 		Long: `Show the decision for a request without sending it: which instances would serve
 it, and of every other instance of the service why it was left out. The tag is
---lane, else LANE_TAG, else the lane of the only session on this machine; a tag in
--H wins over all of them, and -H 'x-lane-tag: baseline' is an untagged request.
+--lane, else LANE_TAG, else the lane of the only session on this machine; a tag of
+the request itself (-H, ?x-lane-tag=, dev-alice.order-service.localhost) wins over
+all of them, and -H 'x-lane-tag: baseline' is an untagged request.
 
 With --snapshot FILE it decides offline: FILE holds one input of a decision, or an
 array of objects with id and input (docs/routing.md, Snapshots).`,
@@ -119,7 +120,7 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainLimit)
 	defer cancel()
-	tag, err := f.tagOf(ctx, s, head)
+	tag, err := f.tagOf(ctx, s, target, head)
 	if err != nil {
 		return err
 	}
@@ -179,12 +180,17 @@ func request(raw string, headers []string) (*url.URL, http.Header, error) {
 
 // tagOf is the tag that a request has in the developer's proxy: its own, else
 // the lane that was named, else the lane of the only session.
-func (f *factory) tagOf(ctx context.Context, s *config.Settings, head http.Header) (lane.Tag, error) {
+func (f *factory) tagOf(ctx context.Context, s *config.Settings, target *url.URL, head http.Header) (lane.Tag, error) {
 	car, err := s.Carriers()
 	if err != nil {
 		return lane.Tag{}, err
 	}
-	if tag := car.Read(head); tag.Kind != lane.TagNone {
+	tag := car.ReadRequest(head, target.RequestURI())
+	host := strings.TrimSuffix(strings.ToLower(target.Hostname()), ".")
+	if label, _, ok := lane.CutHost(host); ok && s.Hosts[host] == "" {
+		tag = car.Join(tag, label)
+	}
+	if tag.Kind != lane.TagNone {
 		return tag, nil
 	}
 	if s.Lane != "" {

@@ -123,12 +123,12 @@ func TestFeedBatches(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
-		batches, status, _, rows := out.counts()
+		batches, status, _, _ := out.counts()
 		if batches+status >= 100 || batches < 40 {
 			t.Errorf("%d batches and %d states in %v: as many drawings", batches, status, time.Since(start))
 		}
 		time.Sleep(100 * time.Millisecond)
-		if _, _, _, rows = out.counts(); rows != 20_000 {
+		if _, _, _, rows := out.counts(); rows != 20_000 {
 			t.Errorf("%d rows of 20,000", rows)
 		}
 		synctest.Wait()

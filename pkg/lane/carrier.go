@@ -37,13 +37,8 @@ func (c *Carriers) Read(h map[string][]string) Tag {
 	}
 	var tag Tag
 	c.each(func(k Carrier) {
-		t, found := c.readOne(h, k)
-		switch {
-		case !found || t.Kind == TagNone:
-		case tag.Kind == TagNone:
-			tag = t
-		case tag.Kind != TagInvalid && !tag.same(t) && !slices.Contains(tag.Conflict, t.Value()):
-			tag.Conflict = append(tag.Conflict, t.Value())
+		if t, found := c.readOne(h, k); found {
+			tag.join(t)
 		}
 	})
 	return tag
@@ -153,14 +148,16 @@ func (c *Carriers) Write(h map[string][]string, tag string) (warnings []string) 
 	return warnings
 }
 
-// Strip removes everything of ours from a request that leaves for an external
-// host: the canonical header, aliases, a preset's carriers, the baggage member,
-// the hop count and the guard's mark. Foreign baggage stays.
+// Strip removes everything of ours from the head of a request that leaves for an
+// external host: the canonical header, aliases, a preset's carriers, the baggage
+// member, the cookie, the hop count and the guard's mark. Foreign baggage and
+// other cookies stay.
 func (c *Carriers) Strip(h map[string][]string) {
 	c.each(func(k Carrier) { drop(h, k) })
 	set(h, HeaderTag, nil)
 	set(h, HeaderHops, nil)
 	set(h, HeaderGuard, nil)
+	stripCookie(h, strings.ToLower(c.Header))
 }
 
 // taken reports whether a header with a prefix holds a value of somebody else.

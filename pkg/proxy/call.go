@@ -23,6 +23,9 @@ type call struct {
 	ex      traffic.Exchange
 	target  target
 	asked   string // the host as asked, with its port
+	host    string // what the Host header says: the same, except inside CONNECT
+	h2      bool   // it came as HTTP/2 and goes on as HTTP/2
+	grpc    bool
 	upgrade string // protocol to switch to, or ""
 	te      bool   // the caller takes trailers
 	got     lane.Tag
@@ -32,6 +35,7 @@ type call struct {
 	body  reqBody
 	res   resBody
 	early early
+	w     *writer // nil when the response is not ours to write
 	// broken is why the response's body ended too early.
 	broken error
 	mu     sync.Mutex // guards the end: a client may close a body that it reads
@@ -47,6 +51,7 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	if c.asked == "" {
 		c.asked = r.URL.Host
 	}
+	c.host, c.h2, c.grpc = c.asked, r.ProtoMajor == 2, isGRPC(r.Header)
 	c.ex = traffic.Exchange{
 		Start: now, Front: front, From: r.RemoteAddr, Method: r.Method, Proto: r.Proto,
 		URL: c.url(r), TraceID: traceID(r.Header),
@@ -63,8 +68,7 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	if t.keep {
 		c.ex.ReqHeader = keepHead(r.Header)
 	}
-	c.got = t.carriers.Read(r.Header)
-	c.ex.Tag = c.got.Raw
+	c.readTag(r)
 	c.passed, _ = lane.Hops(r.Header)
 	c.guarded = len(r.Header[keyGuard]) > 0
 	c.te = keepTrailers(r.Header)
@@ -75,7 +79,7 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 
 // url is the URL as asked, without user and password.
 func (c *call) url(r *http.Request) string {
-	if r.URL.User == nil && r.URL.Host != "" && r.RequestURI != "" {
+	if r.URL.User == nil && r.URL.Host != "" && r.RequestURI != "" && r.RequestURI[0] != '/' && r.RequestURI != "*" {
 		return r.RequestURI
 	}
 	scheme := r.URL.Scheme
@@ -128,6 +132,9 @@ func (c *call) refuse(req *http.Request, p *Problem, dec *lane.Decision) (*http.
 	}
 	d := lane.Decision{Kind: lane.KindError, Code: p.Code, Reason: p.Reason, Service: p.Service, Lane: p.Lane}
 	resp := p.response(req, d.Header(nil))
+	if c.grpc {
+		p.asGRPC(resp)
+	}
 	c.body.release()
 	return c.answered(resp), nil
 }
@@ -138,6 +145,9 @@ func (c *call) answered(resp *http.Response) *http.Response {
 	c.ex.Status = resp.StatusCode
 	if c.t.keep {
 		c.ex.ResHeader = keepHead(resp.Header)
+	}
+	if c.w != nil {
+		c.w.empty = resp.ContentLength == 0
 	}
 	c.res.c, c.res.in = c, resp.Body
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok && resp.StatusCode == http.StatusSwitchingProtocols {
@@ -184,7 +194,32 @@ func (b *reqBody) out() io.ReadCloser {
 	if b.in == nil || b.in == http.NoBody {
 		return http.NoBody
 	}
+	if b.c.h2 {
+		return &attempt{b: b}
+	}
 	return b
+}
+
+// attempt is the body in one try over HTTP/2. That transport reads it on a
+// goroutine of its own, and waits for it to end when the response has ended: a
+// read after Close must fail, even where Close came first, or the call hangs until
+// its caller's deadline (golang/go#78973).
+type attempt struct {
+	b      *reqBody
+	closed atomic.Bool
+}
+
+func (a *attempt) Read(p []byte) (int, error) {
+	a.b.read.Store(true)
+	if a.closed.Load() {
+		return 0, errBodyGone
+	}
+	return a.b.Read(p)
+}
+
+func (a *attempt) Close() error {
+	a.closed.Store(true)
+	return a.b.Close()
 }
 
 func (b *reqBody) Read(p []byte) (int, error) {
@@ -206,7 +241,7 @@ func (b *reqBody) again() (io.ReadCloser, error) {
 	if b.read.Load() {
 		return nil, errBodyGone
 	}
-	return b, nil
+	return b.out(), nil
 }
 
 // release closes a body that was never sent.

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +23,9 @@ import (
 type Forward struct {
 	t     *Transport
 	srv   *server
+	inner *server // reads what comes inside CONNECT
+	doors *doors  // and this is what it listens on
+	tls   func(host string) *tls.Config
 	chain *goproxy.ProxyHttpServer
 }
 
@@ -28,16 +33,25 @@ type Forward struct {
 type ForwardConfig struct {
 	// Drain is how long the end waits for requests; 0 is 30 s.
 	Drain time.Duration
+	// TLS is how TLS to a host inside CONNECT is opened; nil, and a nil answer,
+	// leave it closed.
+	TLS func(host string) *tls.Config
 }
 
 // NewForward makes the front.
 func NewForward(t *Transport, cfg ForwardConfig) *Forward {
-	f := &Forward{t: t}
-	f.srv = newServer(f.handle, cfg.Drain, t.logger)
+	f := &Forward{t: t, doors: newDoors(), tls: cfg.TLS}
+	if f.tls == nil {
+		f.tls = func(string) *tls.Config { return nil }
+	}
+	f.inner = newServer(f.inside, true, cfg.Drain, t.logger)
+	f.inner.http.Protocols.SetHTTP2(true) // for what is opened
+	f.inner.http.ConnContext = withDoor
+	f.srv = newServer(f.handle, false, cfg.Drain, t.logger)
 	f.chain = goproxy.NewProxyHttpServer()
 	// goproxy's defaults honour HTTP_PROXY, which is ourselves, and print to
 	// stderr, which is the TUI's.
-	f.chain.Tr = t.external
+	f.chain.Tr = t.external.plain
 	f.chain.ConnectDial = nil
 	f.chain.Logger = chainLog{t.logger}
 	f.chain.KeepAcceptEncoding = true
@@ -64,12 +78,18 @@ func (c chainLog) Printf(format string, v ...any) { c.l.Debug(fmt.Sprintf(format
 // Serve serves until ctx ends, then drains and returns when nothing of it runs.
 func (f *Forward) Serve(ctx context.Context, ln net.Listener) error {
 	f.t.self.add(ln.Addr().String())
-	return f.srv.run(ctx, ln)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	inner := make(chan error, 1)
+	go func() { inner <- f.inner.run(ctx, f.doors) }()
+	err := f.srv.run(ctx, ln)
+	cancel()
+	return errors.Join(err, <-inner)
 }
 
 // InFlight counts the requests that are being served, tunnels and upgraded
 // connections apart.
-func (f *Forward) InFlight() int { return f.srv.inFlight() }
+func (f *Forward) InFlight() int { return f.srv.inFlight() + f.inner.inFlight() }
 
 func (f *Forward) handle(w *writer, r *http.Request) {
 	switch {
@@ -98,10 +118,14 @@ func (f *Forward) handle(w *writer, r *http.Request) {
 		f.page(w, r)
 		return
 	}
-	c := f.t.newCall(traffic.FrontForward, r)
+	f.proxy(w, r, f.t.newCall(traffic.FrontForward, r))
+}
+
+// proxy sends one request of the developer's on and its response back.
+func (f *Forward) proxy(w *writer, r *http.Request, c *call) {
 	defer c.checkBroken(w)
 	defer c.early.over()
-	c.early.w = w.hints(r)
+	c.w, c.early.w = w, w.hints(r)
 	if c.upgrade != "" {
 		if resp, err := c.forward(r); err == nil {
 			c.relay(w, resp)

@@ -19,7 +19,7 @@ type Guard struct {
 	t     *Transport
 	srv   *server
 	cfg   GuardConfig
-	local *http.Transport
+	local ways
 	dial  dialer
 }
 
@@ -57,8 +57,8 @@ func NewGuard(t *Transport, cfg GuardConfig) (*Guard, error) {
 		return nil, errors.New("proxy: a guard needs a lane, a service and a local address")
 	}
 	g := &Guard{t: t, cfg: cfg, dial: dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.Local), self: &t.self}}
-	g.local = newHTTP(g.dial.dial)
-	g.srv = newServer(g.handle, cfg.Drain, t.logger)
+	g.local = newWays(g.dial.dial)
+	g.srv = newServer(g.handle, true, cfg.Drain, t.logger)
 	return g, nil
 }
 
@@ -67,7 +67,7 @@ func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
 	if g.cfg.Advertised == "" {
 		g.cfg.Advertised = ln.Addr().String()
 	}
-	defer g.local.CloseIdleConnections()
+	defer g.local.close()
 	return g.srv.run(ctx, ln)
 }
 
@@ -80,10 +80,13 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 	c.ex.Service = g.cfg.Service
 	defer c.checkBroken(w)
 	defer c.early.over()
-	c.early.w = w.hints(r)
+	c.w, c.early.w = w, w.hints(r)
 	if r.Method != http.MethodConnect && slices.Contains(g.cfg.Probes, r.URL.Path) {
 		g.probe(c, w)
 		return
+	}
+	if c.got.Kind == lane.TagNone {
+		c.hostTag(g.cfg.Service)
 	}
 	tag := c.got
 	var resp *http.Response
@@ -124,8 +127,10 @@ func (g *Guard) pass(c *call, r *http.Request) (*http.Response, error) {
 	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
 	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.cfg.InstanceID, addr, 1
 	delete(r.Header, keyGuard) // the mark of another hop: not to be passed on by the application
+	c.cutTag()
+	c.ex.Warnings = append(c.ex.Warnings, g.t.writeTag(r.Header, string(g.cfg.Lane))...)
 	lane.WriteHops(r.Header, c.passed+1)
-	resp, err := c.roundTrip(g.local, r, "http", addr, false)
+	resp, err := c.roundTrip(&g.local, r, "http", addr, false)
 	if err != nil {
 		var refused *DialError
 		if !errors.As(err, &refused) || r.Context().Err() != nil {

@@ -238,7 +238,6 @@ func TestGuardRawRequests(t *testing.T) {
 		status     int
 	}{
 		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and more\r\n\r\n", 400},
-		{"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
 		{"CONNECT", "CONNECT order-service:80 HTTP/1.1\r\nHost: order-service:80\r\nx-lane-tag: dev-alice\r\n\r\n", 405},
 		{"no path", "GET a:0 HTTP/1.1\r\nHost: a\r\nx-lane-tag: dev-alice\r\n\r\n", 400},
 		{"absolute form goes nowhere else", "GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n", 200},

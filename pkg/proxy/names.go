@@ -58,6 +58,8 @@ type Place struct {
 	// Bare is set for a name without a dot, which only looks like a service's: the
 	// registry has to know it, otherwise it is any host of the local network.
 	Bare bool
+	// Labelled is set for LABEL.SERVICE.localhost, which is Bare too.
+	Labelled bool
 }
 
 // Classify says what host (with or without a port) names, given a catalog.
@@ -74,6 +76,9 @@ func (n *Names) Classify(hostport string, c *lane.Catalog) Place {
 	}
 	if strings.IndexByte(host, '.') < 0 {
 		return Place{Service: named(host), Bare: true}
+	}
+	if s, ok := labelled(host); ok {
+		return Place{Service: s, Bare: true, Labelled: true}
 	}
 	if rest, ok := strings.CutSuffix(host, ".svc.cluster.local"); ok {
 		first, _, _ := strings.Cut(rest, ".")

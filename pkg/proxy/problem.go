@@ -3,9 +3,11 @@ package proxy
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"lane/pkg/lane"
 )
@@ -40,6 +42,57 @@ func (p *Problem) Status() int {
 		return p.status
 	}
 	return p.Code.HTTP()
+}
+
+// isGRPC reports whether a request is a gRPC call; grpc-web, which browsers speak,
+// is another protocol.
+func isGRPC(h http.Header) bool {
+	ct := h["Content-Type"]
+	if len(ct) == 0 {
+		return false
+	}
+	rest, ok := strings.CutPrefix(ct[0], "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
+}
+
+// grpc is the gRPC status of the problem.
+func (p *Problem) grpc() int {
+	switch p.Code {
+	case CodeGuardRejected:
+		return 9 // FAILED_PRECONDITION: to ask again helps nobody
+	case CodeBadTarget:
+		return 3 // INVALID_ARGUMENT
+	}
+	return p.Code.GRPC()
+}
+
+// asGRPC makes the response what a gRPC client understands: a status in the head,
+// and no body. It would show an HTTP status as its own number, and the body never.
+func (p *Problem) asGRPC(resp *http.Response) {
+	text := p.Message
+	if p.Hint != "" {
+		text += " (" + p.Hint + ")"
+	}
+	h := resp.Header
+	h["Content-Type"] = []string{"application/grpc"}
+	h["Grpc-Status"] = []string{strconv.Itoa(p.grpc())}
+	h["Grpc-Message"] = []string{grpcMessage(string(p.Code) + ": " + text)}
+	delete(h, "Content-Length")
+	delete(h, "Cache-Control")
+	resp.Status, resp.StatusCode, resp.ContentLength, resp.Body = "200 OK", http.StatusOK, 0, http.NoBody
+}
+
+// grpcMessage encodes a text for the header grpc-message.
+func grpcMessage(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // response is the problem as a response, as if an upstream had sent it. goproxy

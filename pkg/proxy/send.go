@@ -83,6 +83,39 @@ func newHTTP(dial func(context.Context, string, string) (net.Conn, error)) *http
 	}
 }
 
+// ways are the two protocols to one kind of servers: what came as HTTP/2 without
+// TLS goes on as that, and all else as it always did. A protocol is never changed
+// on the way: a gRPC server does not speak the other one.
+type ways struct {
+	plain *http.Transport
+	h2c   *http.Transport
+}
+
+// newH2C is a transport that speaks HTTP/2 with prior knowledge. It sends no
+// pings of its own: gRPC servers end a connection that has too many.
+func newH2C(dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
+	t := newHTTP(dial)
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetUnencryptedHTTP2(true)
+	return t
+}
+
+func newWays(dial func(context.Context, string, string) (net.Conn, error)) ways {
+	return ways{newHTTP(dial), newH2C(dial)}
+}
+
+func (w *ways) of(h2 bool, scheme string) *http.Transport {
+	if h2 && scheme == "http" {
+		return w.h2c
+	}
+	return w.plain
+}
+
+func (w *ways) close() {
+	w.plain.CloseIdleConnections()
+	w.h2c.CloseIdleConnections()
+}
+
 // ejected are the instances that have just refused a connection.
 type ejected struct {
 	hold time.Duration
@@ -166,7 +199,7 @@ func (c *call) sendService(req *http.Request, cat *lane.Catalog, ask *lane.Reque
 	}
 	var resp *http.Response
 	in, err := c.reach(req.Context(), cat, ask, dec, func(in *lane.Instance) (err error) {
-		resp, err = c.roundTrip(c.t.services, req, scheme, in.Addr, false)
+		resp, err = c.roundTrip(&c.t.services, req, scheme, in.Addr, false)
 		return err
 	})
 	if err != nil {
@@ -188,7 +221,7 @@ func (c *call) sendOut(req *http.Request, tag lane.Tag, dec *lane.Decision) (*ht
 	}
 	c.ex.Addr = c.asked
 	through := req.URL.Scheme == "http" && t.upstream.takes(req.URL)
-	resp, err := c.roundTrip(t.external, req, req.URL.Scheme, req.URL.Host, through)
+	resp, err := c.roundTrip(&t.external, req, req.URL.Scheme, req.URL.Host, through)
 	if err != nil {
 		return c.lost(req, err, "", nil)
 	}
@@ -198,17 +231,17 @@ func (c *call) sendOut(req *http.Request, tag lane.Tag, dec *lane.Decision) (*ht
 }
 
 // roundTrip is the I/O: the same request to one address.
-func (c *call) roundTrip(via *http.Transport, req *http.Request, scheme, addr string, through bool) (*http.Response, error) {
+func (c *call) roundTrip(via *ways, req *http.Request, scheme, addr string, through bool) (*http.Response, error) {
 	out := req.WithContext(c.early.watch(req.Context()))
 	out.URL = c.target.url(scheme, addr, c.asked, through)
-	out.Host, out.RequestURI, out.Close = c.asked, "", false
+	out.Host, out.RequestURI, out.Close = c.host, "", false
 	out.Body = c.body.out()
 	if out.Body == http.NoBody {
 		out.ContentLength = 0
 	} else {
 		out.GetBody = c.body.again
 	}
-	resp, err := via.RoundTrip(out)
+	resp, err := via.of(c.h2, scheme).RoundTrip(out)
 	if err != nil {
 		return nil, err
 	}

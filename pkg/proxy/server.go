@@ -25,14 +25,19 @@ type server struct {
 	conns  map[net.Conn]struct{}
 }
 
+const maxStreams = 1000
+
 // handler serves one request through our writer.
 type handler func(w *writer, r *http.Request)
 
-func newServer(h handler, drain time.Duration, logger *slog.Logger) *server {
+// newServer makes a server of HTTP/1, and of HTTP/2 with prior knowledge (h2c) if
+// asked to.
+func newServer(h handler, h2c bool, drain time.Duration, logger *slog.Logger) *server {
 	s := &server{drain: orDefault(drain, 30*time.Second), conns: map[net.Conn]struct{}{}}
 	s.idle = sync.NewCond(&s.mu)
 	var p http.Protocols
 	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(h2c)
 	s.http = http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(h, w, r) }),
 		Protocols:         &p,
@@ -41,6 +46,16 @@ func newServer(h handler, drain time.Duration, logger *slog.Logger) *server {
 		// OPTIONS * is for the application, not for us.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		// Streams that stay open, as subscriptions do, must not use the default of
+		// 250 up: many servers that we stand in for have no limit at all.
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+	}
+	if h2c {
+		// net/http waits for the preface without a deadline.
+		s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+			_ = c.SetReadDeadline(time.Now().Add(s.http.ReadHeaderTimeout))
+			return ctx
+		}
 	}
 	return s
 }
@@ -51,11 +66,11 @@ func (s *server) serve(h handler, w http.ResponseWriter, r *http.Request) {
 	}
 	lw := &writer{ResponseWriter: w, srv: s, head: r.Method == http.MethodHead}
 	defer s.leave(lw)
-	if r.ProtoMajor != 1 { // the preface of HTTP/2
+	if r.Method == "PRI" { // the preface of HTTP/2, where it is not spoken
 		http.Error(lw, "HTTP/1.1 only", http.StatusHTTPVersionNotSupported)
 		return
 	}
-	if r.ContentLength != 0 {
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
 		// Otherwise net/http eats what is left of an upload when the answer
 		// begins. HTTP/1 has it, so there is no error.
 		_ = http.NewResponseController(w).EnableFullDuplex()
@@ -112,6 +127,13 @@ func (s *server) release(c net.Conn) {
 	delete(s.conns, c)
 }
 
+// handOver takes a connection out of the list: another server ends it.
+func (s *server) handOver(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
 // track adds a connection that a front made itself, to be closed at the end.
 func (s *server) track(c net.Conn) {
 	s.mu.Lock()
@@ -135,7 +157,7 @@ func (s *server) run(ctx context.Context, ln net.Listener) error {
 		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drain)
 		_ = s.http.Shutdown(wait) // what it leaves is closed below
 		cancel()
-		<-failed
+		_ = <-failed
 	}
 	s.http.Close()
 	s.mu.Lock()

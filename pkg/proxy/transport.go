@@ -78,10 +78,10 @@ type Transport struct {
 	now      func() time.Time
 	logger   *slog.Logger
 
-	near     dialer          // to instances
-	far      dialer          // to everything else
-	services *http.Transport // to instances: never through a proxy
-	external *http.Transport // to everything else
+	near     dialer // to instances
+	far      dialer // to everything else
+	services ways   // to instances: never through a proxy
+	external ways   // to everything else
 	upstream upstream
 	ejected  ejected
 	self     ownAddrs
@@ -133,10 +133,10 @@ func NewTransport(cfg Config) (*Transport, error) {
 	}
 	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self}
 	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
-	t.services = newHTTP(t.near.dial)
-	t.external = newHTTP(t.far.dial)
-	t.external.ForceAttemptHTTP2 = true
-	t.external.Proxy = t.upstream.forRequest
+	t.services = newWays(t.near.dial)
+	t.external = ways{newHTTP(t.far.dial), newH2C(func(ctx context.Context, _, addr string) (net.Conn, error) { return t.dialOut(ctx, addr) })}
+	t.external.plain.ForceAttemptHTTP2 = true
+	t.external.plain.Proxy = t.upstream.forRequest
 	return t, nil
 }
 
@@ -149,8 +149,8 @@ func orDefault(d, def time.Duration) time.Duration {
 
 // Close ends idle connections. Call it when the fronts have ended.
 func (t *Transport) Close() {
-	t.services.CloseIdleConnections()
-	t.external.CloseIdleConnections()
+	t.services.close()
+	t.external.close()
 }
 
 // Counts are the totals so far.
@@ -178,16 +178,18 @@ var decisions = sync.Pool{New: func() any { return new(lane.Decision) }}
 // forward is the whole way of one request of the developer's.
 func (c *call) forward(req *http.Request) (*http.Response, error) {
 	t := c.t
-	// 1 Color. What the request says comes first: it is how an untagged call is
-	// made, and how a service passes on what it was called with.
-	tag := c.got
-	if tag.Kind == lane.TagNone && t.lane != "" {
-		tag = lane.Tag{Kind: lane.TagLane, Lane: t.lane, Raw: string(t.lane)}
-	}
-	// 2 Look.
+	// 2 Look. It comes first: a host may name a tag beside the service.
 	service, cat, prob := t.look(req.Context(), c.asked)
 	if prob != nil {
 		return c.refuse(req, prob, nil)
+	}
+	// 1 Color. What the request says comes first: it is how an untagged call is
+	// made, and how a service passes on what it was called with.
+	c.hostTag(service)
+	c.cutTag()
+	tag := c.got
+	if tag.Kind == lane.TagNone && t.lane != "" {
+		tag = lane.Tag{Kind: lane.TagLane, Lane: t.lane, Raw: string(t.lane)}
 	}
 
 	// 3 Decide.
@@ -221,6 +223,8 @@ func (t *Transport) color(h http.Header, got, passOn lane.Tag) (warnings []strin
 	switch {
 	case passOn.Kind == lane.TagLane:
 		return t.carriers.Write(h, string(passOn.Lane))
+	case passOn.Kind == lane.TagBaseline:
+		return t.writeTag(h, lane.BaselineTag)
 	case passOn.Kind == lane.TagNone && got.Kind != lane.TagNone:
 		return t.carriers.Write(h, "")
 	}
@@ -247,6 +251,9 @@ func (t *Transport) look(ctx context.Context, asked string) (string, *lane.Catal
 	}
 	if svc != nil && (len(svc.Instances) > 0 || len(svc.Declared) > 0 || svc.ACLFiltered) {
 		return place.Service, cat, nil
+	}
+	if place.Labelled {
+		return "", cat, nil // any other host of this machine's
 	}
 	// A bare name that the registry lacks: a host of the local network, perhaps.
 	wait, cancel := context.WithTimeout(ctx, t.first)

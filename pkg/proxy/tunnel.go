@@ -6,11 +6,11 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,16 +23,24 @@ const (
 	noteTunnel = "not colored (CONNECT)"
 )
 
-// connect serves CONNECT: a tunnel, of which the inside is not looked at. What
-// cannot be seen cannot carry a tag, so a service is decided as an explicit
-// wish for the baseline, whatever lane the session has.
+// connect serves CONNECT. What its inside is shows when the caller begins:
+//
+//	0x16            TLS         a blind tunnel, unless we may open it
+//	a method, PRI   HTTP        the inner server: colored and decided as any request
+//	anything else   raw         a blind tunnel
+//	nothing         not known   a blind tunnel if the server begins now; the
+//	                            caller's first bytes are looked at all the same
+//
+// A blind tunnel shows no tag, so a service is decided as an explicit wish for the
+// baseline, whatever lane the session has.
 func (f *Forward) connect(w *writer, r *http.Request) {
 	t := f.t
 	c := t.newCall(traffic.FrontForward, r)
 	c.asked = r.Host
 	c.ex.Proto, c.ex.URL = "CONNECT", r.Host
-	c.upgrade = ""
-	if _, port := splitHost(r.Host); port == "" {
+	c.upgrade, c.grpc = "", false
+	_, port := splitHost(r.Host)
+	if port == "" {
 		f.answer(c, w, r, &Problem{Code: CodeBadTarget, Message: "CONNECT wants host:port", status: http.StatusBadRequest}, nil)
 		return
 	}
@@ -46,91 +54,134 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 		f.answer(c, w, r, prob, nil)
 		return
 	}
-	if service != "" || t.names.Colored(r.Host) { // others would not be colored anyway
-		c.ex.Note = noteTunnel
-	}
-	ask := lane.Request{
-		Service: service, External: service == "", Hops: c.passed, TraceID: c.ex.TraceID, Caller: t.caller,
-		Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
-		Tag: lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag},
-	}
-	dec := t.router.Decide(cat, ask)
-	c.decided(&dec)
-	if dec.Kind == lane.KindError {
-		f.answer(c, w, r, t.problem(r.Context(), cat, &ask, &dec), &dec)
-		return
-	}
-	var server net.Conn
-	var in *lane.Instance
-	var err error
-	if service == "" {
-		c.ex.Addr = r.Host
-		server, err = f.dialOut(r.Context(), r.Host)
-	} else {
-		kind := dec.Kind
-		in, err = c.reach(r.Context(), cat, &ask, &dec, func(in *lane.Instance) (err error) {
-			server, err = t.near.dial(r.Context(), "tcp", in.Addr)
-			return err
-		})
-		dec.Kind = kind
-	}
-	if err != nil {
-		resp, err := c.lost(r, err, "", in)
-		if err == nil {
+	b := &blind{c: c, r: r, cat: cat, service: service}
+	// A host outside is one and the same whatever is inside, so that it cannot be
+	// reached can be said while the caller still listens for it. Port 80 is not
+	// dialled in vain.
+	if service == "" && port != "80" {
+		if resp := b.dial(); resp != nil {
+			b.decided()
 			c.relay(w, resp)
+			return
 		}
-		return
+		defer b.close(f.srv)
+		f.srv.track(b.server)
 	}
-	defer server.Close()
-	f.srv.track(server)
-	defer f.srv.release(server)
-	c.tunnel(w, server, dec.Header(in))
-}
-
-// answer writes an error of ours to a CONNECT.
-func (f *Forward) answer(c *call, w *writer, r *http.Request, p *Problem, dec *lane.Decision) {
-	if resp, err := c.refuse(r, p, dec); err == nil {
-		c.relay(w, resp)
-	}
-}
-
-// tunnel joins the caller with a server, and records it when both have ended.
-func (c *call) tunnel(w *writer, server net.Conn, decision string) {
 	conn, rw, err := w.Hijack()
 	if err != nil {
 		c.finish(err.Error())
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	c.ex.First, c.ex.Status = c.t.now().Sub(c.ex.Start), http.StatusOK
-	if _, err := fmt.Fprintf(conn, "HTTP/1.1 200 Connection established\r\n%s: %s\r\n\r\n",
-		lane.HeaderDecision, decision); err != nil {
+	c.ex.First = t.now().Sub(c.ex.Start)
+	head := "HTTP/1.1 200 Connection established\r\n"
+	if b.server != nil {
+		head += lane.HeaderDecision + ": " + b.dec.Header(nil) + "\r\n"
+	}
+	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		c.finish(err.Error())
 		return
 	}
-	caller := &firstByte{stream: stream{conn, pending(rw.Reader, conn)}}
-	up, down := join(caller, halfCloser(server))
-	if caller.first == 0x16 && c.ex.Note != "" { // a TLS handshake record
-		c.ex.Note = noteTLS
+	early, _ := rw.Reader.Peek(rw.Reader.Buffered()) // what is there: cannot fail
+	h := &held{Conn: conn, buf: slices.Clone(early), opens: func(k kind) bool {
+		return k == kindHTTP || k == kindTLS && f.tls(r.Host) != nil
+	}}
+	if b.server == nil {
+		if !serverFirst(port) && h.opens(h.look(silence)) {
+			f.handIn(w, h, r.Host)
+			return
+		}
+		if resp := b.dial(); resp != nil {
+			// No server can begin. The caller still may, with what we can read: a lane
+			// may be there where the baseline is not.
+			if h.opens(h.look(0)) {
+				f.handIn(w, h, r.Host)
+				return
+			}
+			b.decided()
+			c.finish("")
+			return
+		}
+		defer b.close(f.srv)
+		f.srv.track(b.server)
 	}
+	up, down := join(h, halfCloser(b.server))
+	if h.inside() {
+		f.handIn(w, h, r.Host)
+		return
+	}
+	if service != "" || t.names.Colored(r.Host) { // others would not be colored anyway
+		c.ex.Note = noteTunnel
+		if h.settled() == kindTLS {
+			c.ex.Note = noteTLS
+		}
+	}
+	b.decided()
+	c.ex.Status = http.StatusOK
 	c.body.n.Store(up)
 	c.res.n.Store(down)
 	c.finish("")
 }
 
-// firstByte remembers how the caller began.
-type firstByte struct {
-	stream
-	seen  bool
-	first byte
+// blind is the way of what cannot be read.
+type blind struct {
+	c       *call
+	r       *http.Request
+	cat     *lane.Catalog
+	service string
+	dec     lane.Decision
+	server  net.Conn
 }
 
-func (b *firstByte) Read(p []byte) (int, error) {
-	n, err := b.stream.Read(p)
-	if !b.seen && n > 0 {
-		b.seen, b.first = true, p[0]
+// dial decides and connects. It returns the answer if that fails; nothing is
+// counted before there is a tunnel.
+func (b *blind) dial() *http.Response {
+	c, t, ctx := b.c, b.c.t, b.r.Context()
+	ask := lane.Request{
+		Service: b.service, External: b.service == "", Hops: c.passed, TraceID: c.ex.TraceID, Caller: t.caller,
+		Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
+		Tag: lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag},
 	}
-	return n, err
+	b.dec = t.router.Decide(b.cat, ask)
+	c.ex.Service, c.ex.Lane, c.ex.Kind, c.ex.Reason = b.dec.Service, b.dec.Lane, b.dec.Kind, b.dec.Reason
+	if b.dec.Kind == lane.KindError {
+		p := t.problem(ctx, b.cat, &ask, &b.dec)
+		c.ex.Err = p.Message
+		resp, _ := c.refuse(b.r, p, &b.dec)
+		return resp
+	}
+	var err error
+	var in *lane.Instance
+	if b.service == "" {
+		c.ex.Addr = b.r.Host
+		b.server, err = t.dialOut(ctx, b.r.Host)
+	} else {
+		dec := b.dec
+		in, err = c.reach(ctx, b.cat, &ask, &dec, func(in *lane.Instance) (err error) {
+			b.server, err = t.near.dial(ctx, "tcp", in.Addr)
+			return err
+		})
+	}
+	if err == nil {
+		return nil
+	}
+	resp, err := c.lost(b.r, err, "", in)
+	if err != nil { // the caller has left: nobody reads this
+		return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody}
+	}
+	return resp
+}
+
+// decided counts the decision.
+func (b *blind) decided() { b.c.decided(&b.dec) }
+
+func (b *blind) close(s *server) { s.release(b.server) }
+
+// answer writes an error of ours to a CONNECT.
+func (f *Forward) answer(c *call, w *writer, r *http.Request, p *Problem, dec *lane.Decision) {
+	if resp, err := c.refuse(r, p, dec); err == nil {
+		c.relay(w, resp)
+	}
 }
 
 func halfCloser(c net.Conn) duplex {
@@ -142,22 +193,22 @@ func halfCloser(c net.Conn) duplex {
 
 // dialOut connects to a host outside, through the inherited proxy if there is
 // one for it.
-func (f *Forward) dialOut(ctx context.Context, hostport string) (net.Conn, error) {
-	via, err := f.t.upstream.forURL(&url.URL{Scheme: "https", Host: hostport})
+func (t *Transport) dialOut(ctx context.Context, hostport string) (net.Conn, error) {
+	via, err := t.upstream.forURL(&url.URL{Scheme: "https", Host: hostport})
 	if err != nil {
 		return nil, &DialError{Addr: hostport, Err: err}
 	}
 	if via == nil {
-		return f.t.far.dial(ctx, "tcp", hostport)
+		return t.far.dial(ctx, "tcp", hostport)
 	}
 	if via.Scheme != "http" && via.Scheme != "https" {
 		return nil, &DialError{Addr: hostport, Err: errors.New("the inherited proxy's scheme " + via.Scheme + " cannot carry CONNECT")}
 	}
-	conn, err := f.t.far.dial(ctx, "tcp", hostPort(via.Scheme, via.Host))
+	conn, err := t.far.dial(ctx, "tcp", hostPort(via.Scheme, via.Host))
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetDeadline(time.Now().Add(f.t.far.timeout))
+	_ = conn.SetDeadline(time.Now().Add(t.far.timeout))
 	// The caller may leave while the other proxy thinks.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()

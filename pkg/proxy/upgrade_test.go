@@ -153,34 +153,6 @@ func connectTo(t *testing.T, e *env, target string) (net.Conn, *bufio.Reader, *h
 	return conn, br, resp
 }
 
-func TestConnectToService(t *testing.T) {
-	s := newShop(t, nil)
-	for i, target := range []string{"order-service:80", "order-service.service.consul:443", s.alice.addr()} {
-		conn, br, resp := connectTo(t, s.env, target)
-		if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get(lane.HeaderDecision), "BASELINE; reason=explicit_baseline") {
-			t.Fatalf("%s: %d %v", target, resp.StatusCode, resp.Header)
-		}
-		fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-		r2, err := http.ReadResponse(br, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, _ := io.ReadAll(r2.Body)
-		if string(b) != "base" {
-			t.Errorf("%s: %q", target, b)
-		}
-		conn.Close()
-		ex := s.exchange(uint64(i + 1))
-		if ex.Proto != "CONNECT" || ex.Method != "CONNECT" || ex.URL != target || ex.Note != noteTunnel || ex.Instance != "o-base" ||
-			ex.Kind != lane.KindBaseline || ex.ReqSize == 0 || ex.ResSize == 0 || ex.Status != 200 {
-			t.Errorf("%+v", ex)
-		}
-	}
-	if s.alice.hits.Load() != 0 {
-		t.Error("a tunnel went to the lane")
-	}
-}
-
 func TestConnectTLS(t *testing.T) {
 	origin := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "secret ", len(r.Header["X-Lane-Tag"])) }))
 	defer origin.Close()
@@ -252,8 +224,6 @@ func TestConnectRefuses(t *testing.T) {
 		status int
 		code   lane.Code
 	}{
-		{"order-service:80", 503, lane.CodeNoBaseline},
-		{"dead:80", 502, lane.CodeUpstreamConnect},
 		{"nothing-here:80", 503, lane.CodeNoInstances},
 		{closedAddr(t), 502, lane.CodeUpstreamConnect},
 		{"localhost:" + port, 508, lane.CodeLoopDetected},

@@ -23,8 +23,10 @@ type writer struct {
 	srv    *server
 	head   bool // the request was a HEAD
 	wrote  bool
+	empty  bool // the response is known to have no body
 	stream bool // flush after each write
 	hj     net.Conn
+	given  bool // hj is another server's now
 }
 
 var (
@@ -45,7 +47,7 @@ func (w *writer) WriteHeader(code int) {
 	// A known length needs no flush, and a reply without a body must stay one
 	// piece (golang/go#56317).
 	_, known := w.Header()["Content-Length"]
-	if !known && !w.head && code >= 200 && code != http.StatusNoContent && code != http.StatusNotModified {
+	if !known && !w.empty && !w.head && code >= 200 && code != http.StatusNoContent && code != http.StatusNotModified {
 		w.stream = true
 		w.Flush()
 	}
@@ -113,7 +115,7 @@ func (w *writer) hints(r *http.Request) http.ResponseWriter {
 // end closes a hijacked connection: net/http will not, and neither does
 // whoever took it when the other side was the one to end.
 func (w *writer) end() {
-	if w.hj != nil {
+	if w.hj != nil && !w.given {
 		w.srv.release(w.hj)
 	}
 }

@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"lane/pkg/traffic"
+)
+
+// door is a connection inside CONNECT: what was read of it already comes first.
+type door struct {
+	stream
+	target string // what CONNECT named
+}
+
+// doors is the listener of the inner server: it accepts what is handed in.
+type doors struct {
+	ch     chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+var _ net.Listener = (*doors)(nil)
+
+func newDoors() *doors { return &doors{ch: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (d *doors) Accept() (net.Conn, error) {
+	select {
+	case c := <-d.ch:
+		return c, nil
+	case <-d.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (d *doors) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return nil
+}
+
+func (d *doors) Addr() net.Addr { return &net.TCPAddr{} }
+
+// give hands a connection in, or closes it when nobody accepts any more.
+func (d *doors) give(c net.Conn) {
+	select {
+	case d.ch <- c:
+	case <-d.closed:
+		c.Close()
+	}
+}
+
+// handIn gives a connection to the inner server, which closes it from now on.
+func (f *Forward) handIn(w *writer, h *held, target string) {
+	w.given = true
+	f.srv.handOver(h.Conn)
+	var c net.Conn = &door{stream{h.Conn, h.rest()}, target}
+	if h.settled() == kindTLS {
+		c = tls.Server(c, f.tls(target))
+	}
+	f.doors.give(c)
+}
+
+type doorKey struct{}
+
+// withDoor lets the inner server's handler see what CONNECT named: net/http has
+// no other way from a connection to its requests.
+func withDoor(ctx context.Context, c net.Conn) context.Context {
+	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second)) // the preface is waited for without one
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	return context.WithValue(ctx, doorKey{}, c.(*door).target)
+}
+
+// inside serves a request that came inside CONNECT: as if it had come in absolute
+// form, for the host that CONNECT named. The Host header stays as it is.
+func (f *Forward) inside(w *writer, r *http.Request) {
+	if r.Method == http.MethodConnect {
+		badTarget(w, "no tunnel inside a tunnel")
+		return
+	}
+	if r.URL.IsAbs() && f.t.self.has(r.URL.Scheme, r.URL.Host) {
+		f.page(w, r)
+		return
+	}
+	target, _ := r.Context().Value(doorKey{}).(string)
+	host := r.Host
+	r.URL.Scheme = "http"
+	if r.TLS != nil {
+		r.URL.Scheme = "https"
+	}
+	r.Host = strings.TrimSuffix(target, ":"+defaultPort(r.URL.Scheme))
+	r.URL.Host = r.Host
+	c := f.t.newCall(traffic.FrontForward, r)
+	if host != "" {
+		c.host = host
+	}
+	f.proxy(w, r, c)
+}
