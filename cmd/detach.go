@@ -77,7 +77,7 @@ func (f *factory) detach(ctx context.Context, name string, args []string) (contr
 				err = errors.Join(err, cmd.Process.Kill())
 			}
 			select {
-			case <-ended:
+			case <-ended: //nolint:errcheck // how it ended now is no news
 			case <-time.After(endLimit):
 				err = errors.Join(err, cmd.Process.Kill())
 			}
