@@ -32,6 +32,7 @@ type Problem struct {
 	Hint    string      `json:"hint"`
 
 	status int
+	rpc    int // gRPC status, where it is not the code's
 }
 
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Message }
@@ -57,6 +58,9 @@ func isGRPC(h http.Header) bool {
 
 // grpc is the gRPC status of the problem.
 func (p *Problem) grpc() int {
+	if p.rpc != 0 {
+		return p.rpc
+	}
 	switch p.Code {
 	case CodeGuardRejected:
 		return 9 // FAILED_PRECONDITION: to ask again helps nobody
