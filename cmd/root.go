@@ -35,10 +35,18 @@ every such fallback is shown, with its reason.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	// The root runs only to show its help: that is no usage of its own.
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable .HasParent}}", 1))
+	// The root runs only to show its help: that is no usage of its own. (A usage
+	// template would link text/template, and with it 3 MB of methods.)
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		if c == root {
+			run := root.RunE
+			root.RunE = nil
+			defer func() { root.RunE = run }()
+		}
+		return usage(c)
+	})
 	root.Version = readVersion(f.build).Version
-	root.SetVersionTemplate("lane {{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("see `"+c.CommandPath()+" --help`", "%v", err)
