@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -95,7 +96,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) listen() error {
-	ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
+	port, tries := s.port, 1
+	if s.port == 0 {
+		// Below the ports that the system gives out by itself: one that a story
+		// closes must not come to another story's server.
+		port, tries = 10000+rand.IntN(20000), 100
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	for ; err != nil && tries > 1; tries-- {
+		ln, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(20000)))
+	}
 	if err != nil {
 		return err
 	}
