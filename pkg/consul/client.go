@@ -62,16 +62,6 @@ func (c *Client) LocalIP(ctx context.Context) (netip.Addr, error) {
 	return ip, err
 }
 
-// Datacenter returns the agent's own datacenter.
-func (c *Client) Datacenter(ctx context.Context) (string, error) {
-	var self struct{ Config struct{ Datacenter string } }
-	err := c.do(ctx, "read the agent's datacenter", `agent:read`, func(ctx context.Context) error {
-		_, err := c.api.Raw().Query("/v1/agent/self", &self, query(ctx))
-		return err
-	})
-	return self.Config.Datacenter, err
-}
-
 // OwnDatacenter is the datacenter that this client reads: the one of the
 // settings, else the agent's own. It is empty where the token may not read that:
 // then every datacenter's names are taken for this one's.
@@ -79,20 +69,28 @@ func (c *Client) OwnDatacenter(ctx context.Context) string {
 	if c.datacenter != "" {
 		return c.datacenter
 	}
-	dc, err := c.Datacenter(ctx)
+	self, err := c.self(ctx)
 	if err != nil {
 		return ""
 	}
-	return dc
+	return self.Datacenter
 }
 
 // NodeName returns the name of the agent that answers. Behind a load balancer
 // it differs from call to call, and registrations made there get lost.
 func (c *Client) NodeName(ctx context.Context) (string, error) {
-	var self struct{ Config struct{ NodeName string } }
-	err := c.do(ctx, "read the agent's name", `agent:read`, func(ctx context.Context) error {
-		_, err := c.api.Raw().Query("/v1/agent/self", &self, query(ctx))
+	self, err := c.self(ctx)
+	return self.NodeName, err
+}
+
+// agent is what an agent says of itself.
+type agent struct{ NodeName, Datacenter string }
+
+func (c *Client) self(ctx context.Context) (agent, error) {
+	var out struct{ Config agent }
+	err := c.do(ctx, "ask the agent about itself", `agent:read`, func(ctx context.Context) error {
+		_, err := c.api.Raw().Query("/v1/agent/self", &out, query(ctx))
 		return err
 	})
-	return self.Config.NodeName, err
+	return out.Config, err
 }
