@@ -144,9 +144,11 @@ func TestFeedIsSilentWhenNothingChanges(t *testing.T) {
 	withFeed(t, func(src *fake, out *sent) {
 		src.put(3)
 		time.Sleep(20 * time.Second)
-		b0, s0, _, _ := out.counts()
-		if b0 != 1 {
-			t.Errorf("%d batches for three rows at once", b0)
+		// The feed may wake with the first row: the others then wait for its
+		// next turn, and come together.
+		b0, s0, _, rows := out.counts()
+		if b0 < 1 || b0 > 2 || rows != 3 {
+			t.Errorf("%d batches with %d rows for three rows at once", b0, rows)
 		}
 		time.Sleep(time.Hour)
 		if b, s, _, _ := out.counts(); b != b0 || s != s0 {
