@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,7 +22,14 @@ import (
 	"lane/pkg/traffic"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs the tests, or is the other program that a test has started.
+func TestMain(m *testing.M) {
+	if target := os.Getenv(interopTarget); target != "" {
+		interopChild(target, os.Args[1:])
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fakeRegistry is a registry whose picture a test sets.
 type fakeRegistry struct {
