@@ -13,6 +13,7 @@ require (
 	github.com/hashicorp/consul/api v1.34.5
 	github.com/hashicorp/go-bexpr v0.1.2
 	github.com/mattn/go-isatty v0.0.24
+	github.com/mccutchen/go-httpbin/v2 v2.26.0
 	github.com/muesli/termenv v0.16.0
 	github.com/rivo/uniseg v0.4.7
 	github.com/rogpeppe/go-internal v1.16.0

@@ -319,7 +319,7 @@ func TestInteropIsComplete(t *testing.T) {
 }
 
 // sourceOf finds what a package's own source says of itself.
-func sourceOf(t *testing.T, pkg, pattern string) (found []string) {
+func sourceOf(t testing.TB, pkg, pattern string) (found []string) {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", pkg).Output()
 	if err != nil {
