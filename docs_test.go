@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program runs lane with a registry that is not there and no settings.
-func program(t *testing.T, args ...string) (out string, code int) {
+// command is lane with a registry that is not there and no settings.
+func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -40,6 +40,13 @@ func program(t *testing.T, args ...string) (out string, code int) {
 	c.Dir = home
 	c.Env = []string{asProgram + "=1", "HOME=" + home, "PATH=" + os.Getenv("PATH"), "CONSUL_HTTP_ADDR=127.0.0.1:1",
 		"LANE_STATE_DIR=" + filepath.Join(home, "s"), "LANE_RUNTIME_DIR=" + filepath.Join(home, "r")}
+	return c
+}
+
+// program runs lane and returns its result.
+func program(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	c := command(t, args...)
 	b, err := c.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

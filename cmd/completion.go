@@ -24,6 +24,14 @@ func (f *factory) serviceNames(ctx context.Context) []string {
 	return names
 }
 
+// completeWords completes a setting with the words that it takes, which are
+// looked up when a shell asks and not at the start of every command.
+func completeWords(key string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return words(key), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completeURL completes http://SERVICE/ with the services of the registry.
 func (f *factory) completeURL(c *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 1 && args[0] == "--lane" { // lane curl reads its flags itself

@@ -52,7 +52,7 @@ lane.yaml is never touched.`,
 	c.Flags().StringVar(&o.health, "health", "", "`PATH` of the local process that tells its health")
 	c.Flags().StringVar(&o.preset, "preset", "", "`NAME` of a header convention (docs/routing.md lists them)")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "ask nothing")
-	_ = c.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions(lane.PresetNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("preset", completeWords("preset"))
 	return c
 }
 

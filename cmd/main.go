@@ -53,8 +53,9 @@ func signals() (ctx context.Context, force <-chan struct{}, stop func()) {
 			}
 		}
 	}()
+	// The signals are not given back: the process ends now, with the code that is
+	// decided, and each of the three would wait for the runtime's own thread.
 	return ctx, again, func() {
-		signal.Stop(got)
 		close(quit)
 		<-done
 		cancel(nil)

@@ -117,7 +117,7 @@ func settingFlags(c *cobra.Command, which []setting) func() []config.Flag {
 	for i, s := range which {
 		values[i].word = s.value
 		c.Flags().Var(&values[i], s.flag, s.usage)
-		_ = c.RegisterFlagCompletionFunc(s.flag, cobra.FixedCompletions(words(s.key), cobra.ShellCompDirectiveNoFileComp))
+		_ = c.RegisterFlagCompletionFunc(s.flag, completeWords(s.key))
 	}
 	return func() []config.Flag {
 		var out []config.Flag

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -22,8 +23,9 @@ var elsewhere = map[string]string{
 	"token":        "say consul.token_file, or CONSUL_HTTP_TOKEN",
 }
 
-// lineOf finds the line in an error of the YAML reader.
-var lineOf = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
+// lineOf finds the line in an error of the YAML reader; it is compiled for the
+// first error, not at the start of every command.
+var lineOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: line (\d+): (.*)$`) })
 
 // yaml reads one file; name is how messages call it.
 func (l *loader) yaml(name string, b []byte) {
@@ -33,7 +35,7 @@ func (l *loader) yaml(name string, b []byte) {
 		if errors.Is(err, io.EOF) {
 			return // an empty file, or comments only
 		}
-		if m := lineOf.FindStringSubmatch(err.Error()); m != nil {
+		if m := lineOf().FindStringSubmatch(err.Error()); m != nil {
 			l.fail(name+":"+m[1], "", m[2])
 		} else {
 			l.fail(name, "", strings.TrimPrefix(err.Error(), "yaml: "))

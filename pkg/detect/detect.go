@@ -5,9 +5,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
+
+// pattern is a regular expression that is compiled when it is first used: every
+// command starts this package, and hardly any of them reads a build file.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // Found is what a directory tells. Every field may be empty.
 type Found struct {

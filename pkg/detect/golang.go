@@ -2,7 +2,6 @@ package detect
 
 import (
 	"path"
-	"regexp"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -29,7 +28,7 @@ var goRules = []struct {
 }
 
 // major is a version at the end of a module's path.
-var major = regexp.MustCompile(`^v[0-9]+$`)
+var major = pattern(`^v[0-9]+$`)
 
 func readGo(r *reader) (fromFile, bool) {
 	const name = "go.mod"
@@ -45,7 +44,7 @@ func readGo(r *reader) (fromFile, bool) {
 	out := fromFile{name: name}
 	if f.Module != nil {
 		base := path.Base(f.Module.Mod.Path)
-		if major.MatchString(base) {
+		if major().MatchString(base) {
 			base = path.Base(path.Dir(f.Module.Mod.Path))
 		}
 		out.found.Service, out.found.ServiceFrom = base, name

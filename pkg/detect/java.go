@@ -3,7 +3,6 @@ package detect
 import (
 	"bytes"
 	"encoding/xml"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -87,12 +86,12 @@ func readMaven(r *reader) (fromFile, bool) {
 const actuator = "/actuator/health"
 
 // gradleDep finds coordinates in a build file, as 'group:artifact:version'.
-var gradleDep = regexp.MustCompile(`["']([A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+)(?::[^"']*)?["']`)
+var gradleDep = pattern(`["']([A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+)(?::[^"']*)?["']`)
 
 // gradlePlugin finds id 'org.springframework.boot'.
-var gradlePlugin = regexp.MustCompile(`\bid\s*\(?\s*["']([A-Za-z0-9_.-]+)["']`)
+var gradlePlugin = pattern(`\bid\s*\(?\s*["']([A-Za-z0-9_.-]+)["']`)
 
-var rootProject = regexp.MustCompile(`(?m)^\s*rootProject\.name\s*=\s*["']([^"']+)["']`)
+var rootProject = pattern(`(?m)^\s*rootProject\.name\s*=\s*["']([^"']+)["']`)
 
 func readGradle(r *reader) (fromFile, bool) {
 	for _, ext := range []string{"", ".kts"} {
@@ -104,15 +103,15 @@ func readGradle(r *reader) (fromFile, bool) {
 		text := withoutComments(string(b))
 		out := fromFile{name: name}
 		if s, ok := r.file("settings.gradle" + ext); ok {
-			if m := rootProject.FindSubmatch(s); m != nil {
+			if m := rootProject().FindSubmatch(s); m != nil {
 				out.found.Service, out.found.ServiceFrom = string(m[1]), "settings.gradle"+ext
 			}
 		}
 		var all []string
-		for _, m := range gradleDep.FindAllStringSubmatch(text, -1) {
+		for _, m := range gradleDep().FindAllStringSubmatch(text, -1) {
 			all = append(all, m[1])
 		}
-		for _, m := range gradlePlugin.FindAllStringSubmatch(text, -1) {
+		for _, m := range gradlePlugin().FindAllStringSubmatch(text, -1) {
 			all = append(all, m[1]+":")
 		}
 		out.rules = javaMatches(func(prefix string) (string, bool) {
@@ -132,9 +131,9 @@ func readGradle(r *reader) (fromFile, bool) {
 	return fromFile{}, false
 }
 
-var comments = regexp.MustCompile(`(?s)/\*.*?\*/|(?m)(?:^|\s)//[^\n]*`)
+var comments = pattern(`(?s)/\*.*?\*/|(?m)(?:^|\s)//[^\n]*`)
 
-func withoutComments(s string) string { return comments.ReplaceAllString(s, "\n") }
+func withoutComments(s string) string { return comments().ReplaceAllString(s, "\n") }
 
 // spring reads the application's own name and port, which are stronger than
 // what the build file says.
@@ -161,12 +160,12 @@ func spring(r *reader, out *fromFile) {
 }
 
 // placeholder is ${NAME} or ${NAME:default}.
-var placeholder = regexp.MustCompile(`^\$\{[^:}]*(?::([^}]*))?\}$`)
+var placeholder = pattern(`^\$\{[^:}]*(?::([^}]*))?\}$`)
 
 // plain is a value, or the default of a placeholder.
 func plain(v string) string {
 	v = strings.Trim(strings.TrimSpace(v), `"'`)
-	if m := placeholder.FindStringSubmatch(v); m != nil {
+	if m := placeholder().FindStringSubmatch(v); m != nil {
 		return m[1]
 	}
 	if strings.Contains(v, "${") || strings.Contains(v, "@") { // made at build time

@@ -3,7 +3,6 @@ package detect
 import (
 	"encoding/json"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -54,7 +53,7 @@ func readNode(r *reader) (fromFile, bool) {
 	return out, true
 }
 
-var expose = regexp.MustCompile(`(?mi)^[ \t]*EXPOSE[ \t]+([0-9]{1,5})(?:/tcp)?\b`)
+var expose = pattern(`(?mi)^[ \t]*EXPOSE[ \t]+([0-9]{1,5})(?:/tcp)?\b`)
 
 // readExposed are the ports that a Dockerfile exposes.
 func readExposed(r *reader) []int {
@@ -63,7 +62,7 @@ func readExposed(r *reader) []int {
 		return nil
 	}
 	var out []int
-	for _, m := range expose.FindAllSubmatch(b, -1) {
+	for _, m := range expose().FindAllSubmatch(b, -1) {
 		if p, err := strconv.Atoi(string(m[1])); err == nil {
 			out = append(out, p)
 		}

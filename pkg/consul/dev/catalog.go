@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // catalogBody is a catalog registration as clients write it, with the fields
@@ -16,7 +17,11 @@ type catalogBody struct {
 	CreateIndex, ModifyIndex uint64
 }
 
-var nodeID = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
+// nodeID is compiled when the first node comes with an ID: every command starts
+// this package, and hardly any of them serves a registry.
+var nodeID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
+})
 
 func (r *Registry) catalogRegister(_ http.ResponseWriter, req *http.Request) (any, error) {
 	if err := enterprise(req); err != nil {
@@ -35,7 +40,7 @@ func (r *Registry) catalogRegister(_ http.ResponseWriter, req *http.Request) (an
 		return nil, say("No path to datacenter")
 	case reg.Node == "":
 		return nil, say("Must provide node")
-	case reg.ID != "" && !nodeID.MatchString(reg.ID):
+	case reg.ID != "" && !nodeID().MatchString(reg.ID):
 		return nil, say("Bad node ID: uuid string is wrong length")
 	case reg.Address == "" && !reg.SkipNodeUpdate:
 		return nil, say("Must provide address if SkipNodeUpdate is not set")

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -126,7 +127,7 @@ const (
 	metaMaxValue = 512
 )
 
-var metaKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+var metaKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]+$`) })
 
 func validateMeta(meta map[string]string) error {
 	if len(meta) > metaMaxPairs {
@@ -137,7 +138,7 @@ func validateMeta(meta map[string]string) error {
 		switch {
 		case key == "":
 			why = "Key cannot be blank"
-		case !metaKey.MatchString(key):
+		case !metaKey().MatchString(key):
 			why = "Key contains invalid characters"
 		case len(key) > metaMaxKey:
 			why = fmt.Sprintf("Key is too long (limit: %d characters)", metaMaxKey)
