@@ -20,7 +20,11 @@ func newRunCmd(f *factory) *cobra.Command {
 		Long: `Run a command with the environment that makes its HTTP clients use the session's
 coloring proxy: HTTP_PROXY, HTTPS_PROXY, grpc_proxy, NODE_USE_ENV_PROXY,
 JAVA_TOOL_OPTIONS, LANE_TAG and LANE_PROXY. The command's signals, terminal and
-exit code are its own.`,
+exit code are its own.
+
+curl, wget, Go, grpc-go, Python and Java need nothing more; Node 22.21, 24.5 or
+newer. HTTPS is passed through and not colored, loopback addresses are called
+directly. docs/clients.md has the table of what was tested, and the pitfalls.`,
 		Example:            `  lane run -- npm test`,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,6 +56,9 @@ func runRun(ctx context.Context, f *factory, args []string) error {
 		return &child.StartError{Name: rest[0], Err: err}
 	}
 	if err := f.warnBypassed(s.Status); err != nil {
+		return err
+	}
+	if err := f.warnNode(ctx, path); err != nil {
 		return err
 	}
 	return f.become(ctx, path, rest, childenv.Build(f.environ, childSession(s.Status)))

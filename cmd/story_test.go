@@ -19,7 +19,7 @@ import (
 // against the real Consul.
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"lane": func() { os.Exit(Main()) }})
+	testscript.Main(m, map[string]func(){"lane": func() { os.Exit(Main()) }, "goclient": goClient})
 }
 
 func TestStories(t *testing.T) {

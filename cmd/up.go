@@ -119,6 +119,11 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 	if err != nil {
 		return err
 	}
+	if len(o.command) > 0 {
+		if err := f.warnNode(ctx, o.command[0]); err != nil {
+			return err
+		}
+	}
 	err = session.Run(ctx, opts)
 	if err == nil || errors.Is(err, errInterrupted) {
 		var names []string
