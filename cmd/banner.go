@@ -31,6 +31,9 @@ func (f *factory) banner(to io.Writer, st *control.Status) error {
 	}
 	line("registry", "%s", st.Registry.Address)
 	line("proxy", "%s   (lane env prints the exports)", st.Proxy)
+	if len(st.Mitm) > 0 {
+		line("opens", "the TLS of %s, with the CA %s", strings.Join(st.Mitm, ", "), st.CA)
+	}
 	if st.Log != "" {
 		line("log", "%s", st.Log)
 	}

@@ -47,5 +47,5 @@ func runCurl(ctx context.Context, f *factory, args []string) error {
 	}
 	// An inherited NO_PROXY must not lead the request past the proxy.
 	argv := append([]string{"curl", "--proxy", s.Status.Proxy, "--noproxy", ""}, rest...)
-	return f.become(ctx, path, argv, f.environ)
+	return f.become(ctx, path, argv, f.curlEnv(&s.Status))
 }

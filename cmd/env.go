@@ -2,11 +2,9 @@ package cmd
 
 import (
 	"context"
-	"runtime"
 	"strings"
 
 	"lane/pkg/childenv"
-	"lane/pkg/control"
 
 	"github.com/spf13/cobra"
 )
@@ -41,15 +39,10 @@ func runEnv(ctx context.Context, f *factory, o *envOptions) error {
 	if err != nil {
 		return err
 	}
-	out, err := childenv.Render(o.syntax, childenv.Vars(f.environ, childSession(s.Status)))
+	out, err := childenv.Render(o.syntax, childenv.Vars(f.environ, f.childSession(&s.Status)))
 	if err != nil {
 		return usagef("choose another one with --syntax: "+strings.Join(childenv.Syntaxes(), ", "), "%v", err)
 	}
 	_, err = f.io.Out.Write([]byte(out))
 	return err
-}
-
-func childSession(st control.Status) childenv.Session {
-	return childenv.Session{Proxy: st.Proxy, Lane: string(st.Lane), Direct: []string{st.Registry.Address},
-		Windows: runtime.GOOS == "windows"}
 }

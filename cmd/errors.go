@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"lane/pkg/ca"
 	"lane/pkg/child"
 	"lane/pkg/config"
 	"lane/pkg/consul"
@@ -97,6 +98,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		validation  *consul.ValidationError
 		none        *noSessionError
 		noData      *noDataError
+		unfit       *ca.UnfitError
+		place       *placeError
 		silent      *control.SilentError
 		unreachable *consul.UnreachableError
 		leaderless  *consul.NoLeaderError
@@ -138,6 +141,10 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitUnreachable, "if it was stopped: kill -CONT " + silent.PID + "; if it hangs: kill -9 " + silent.PID + ", and its guardian cleans up", false
 	case errors.As(err, &noData):
 		return exitUnreachable, noData.hint, false
+	case errors.As(err, &unfit):
+		return exitFailed, "take it out of whatever trusts it, then:  rm -r " + shellQuote(unfit.Dir) + " && lane ca init", false
+	case errors.As(err, &place):
+		return exitFailed, "LANE_STATE_DIR names another place for it", false
 	case errors.As(err, &unreachable):
 		return exitUnreachable, "is Consul running there? `lane registry` starts an embedded one", false
 	case errors.As(err, &leaderless):

@@ -124,10 +124,7 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	if err != nil {
 		return err
 	}
-	tls := target.Scheme == "https" || target.Scheme == "wss"
-	if tls { // as the proxy decides it: it does not see what is inside
-		tag = lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag}
-	}
+	closed := target.Scheme == "https" || target.Scheme == "wss"
 	router, err := lane.NewRouter(s.Policy())
 	if err != nil {
 		return err
@@ -142,6 +139,10 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 		if missing != nil {
 			return &noDataError{msg: missing.Message, hint: missing.Hint}
 		}
+		if closed = closed && !proxy.Opens(s.Mitm, target.Host, service); closed {
+			// As the proxy decides it: it does not see what is inside.
+			tag = lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag}
+		}
 		hops, _ := lane.Hops(head)
 		ex = router.Explain(cat, lane.Request{Service: service, External: service == "", Tag: tag, Hops: hops, Now: f.now(),
 			Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone}})
@@ -150,8 +151,8 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	if err != nil {
 		return err
 	}
-	if tls && ex.Decision.Service != "" {
-		if _, err := fmt.Fprintln(f.io.Err, "note: a tag inside TLS cannot be seen: https is decided as a call of the baseline"); err != nil {
+	if closed && ex.Decision.Service != "" {
+		if _, err := fmt.Fprintln(f.io.Err, "note: a tag inside TLS cannot be seen: https is decided as a call of the baseline; mitm in lane.yaml opens it"); err != nil {
 			return err
 		}
 	}

@@ -19,12 +19,15 @@ func newRunCmd(f *factory) *cobra.Command {
 		Short: "Run any command with its calls going through your lane",
 		Long: `Run a command with the environment that makes its HTTP clients use the session's
 coloring proxy: HTTP_PROXY, HTTPS_PROXY, grpc_proxy, NODE_USE_ENV_PROXY,
-JAVA_TOOL_OPTIONS, LANE_TAG and LANE_PROXY. The command's signals, terminal and
-exit code are its own.
+JAVA_TOOL_OPTIONS, LANE_TAG and LANE_PROXY; and where the session opens TLS,
+SSL_CERT_FILE, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, NODE_EXTRA_CA_CERTS and a trust
+store for Java, so that it trusts the CA ('lane ca'). The command's signals,
+terminal and exit code are its own.
 
 curl, wget, Go, grpc-go, Python and Java need nothing more; Node 22.21, 24.5 or
-newer. HTTPS is passed through and not colored, loopback addresses are called
-directly. docs/clients.md has the table of what was tested, and the pitfalls.`,
+newer. HTTPS is passed through and not colored unless mitm in lane.yaml lists the
+host; loopback addresses are called directly. docs/clients.md has the table of what
+was tested, and the pitfalls.`,
 		Example:            `  lane run -- npm test`,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -61,7 +64,7 @@ func runRun(ctx context.Context, f *factory, args []string) error {
 	if err := f.warnNode(ctx, path); err != nil {
 		return err
 	}
-	return f.become(ctx, path, rest, childenv.Build(f.environ, childSession(s.Status)))
+	return f.become(ctx, path, rest, childenv.Build(f.environ, f.childSession(&s.Status)))
 }
 
 // warnBypassed says which services the user's own NO_PROXY leads past the lane.
@@ -70,7 +73,7 @@ func (f *factory) warnBypassed(st control.Status) error {
 	for _, v := range st.Services {
 		names = append(names, v.Name)
 	}
-	past := childenv.Bypassed(childenv.Vars(f.environ, childSession(st)), names)
+	past := childenv.Bypassed(childenv.Vars(f.environ, plainSession(&st)), names)
 	if len(past) == 0 {
 		return nil
 	}

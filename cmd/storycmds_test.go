@@ -18,6 +18,7 @@ import (
 // storyCommands are the commands of a story beyond testscript's own.
 var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"serve":       cmdServe,
+	"servetls":    cmdServeTLS,
 	"closeport":   cmdClosePort,
 	"calls":       cmdCalls,
 	"noheader":    cmdNoHeader,
@@ -164,7 +165,7 @@ func runIn(ts *testscript.TestScript, args []string) string {
 	path, err := exec.LookPath(args[0])
 	ts.Check(err)
 	c := exec.Command(path, args[1:]...)
-	c.Dir = ts.Getenv("PWD")
+	c.Dir = ts.MkAbs(".")
 	c.Env = environOf(ts)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -175,7 +176,7 @@ func runIn(ts *testscript.TestScript, args []string) string {
 }
 
 // storyVars are the variables that a program of a story needs.
-var storyVars = []string{"PATH", "HOME", "PWD", "WORK", "CONSUL_HTTP_ADDR", "LANE_RUNTIME_DIR", "LANE_STATE_DIR", "XDG_CONFIG_HOME", "LANE_OWNER", "LANE_PROXY_LISTEN", "LANE_TAG", "LANE_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TMPDIR"}
+var storyVars = []string{"PATH", "HOME", "PWD", "WORK", "CONSUL_HTTP_ADDR", "LANE_RUNTIME_DIR", "LANE_STATE_DIR", "XDG_CONFIG_HOME", "LANE_OWNER", "LANE_PROXY_LISTEN", "LANE_TAG", "LANE_PROXY", "LANE_MITM", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TMPDIR"}
 
 func environOf(ts *testscript.TestScript) []string {
 	var env []string
@@ -219,7 +220,7 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := storyContext()
 	defer cancel()
 	c := exec.CommandContext(ctx, path, args[2:]...)
-	c.Dir, c.Env = ts.Getenv("PWD"), environOf(ts)
+	c.Dir, c.Env = ts.MkAbs("."), environOf(ts)
 	out, _ := c.CombinedOutput() // the exit code says it
 	ts.Check(os.WriteFile(ts.MkAbs("output"), out, 0o600))
 	if got := strconv.Itoa(c.ProcessState.ExitCode()); got != args[0] {

@@ -179,7 +179,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 		Env: s.Env, Tenant: s.Tenant, Zone: s.Zone, Version: s.Version,
 		Proxy: s.Proxy, ProxyFixed: s.Source("proxy") != "default", Registry: f.consulConfig(s),
 		Policy: s.Policy(), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
-		Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
+		Opens: s.Mitm, Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
 		Command: o.command, In: f.io.In, Out: f.io.Out, Err: f.io.Err,
 		RuntimeDir: runtime, LogPath: f.getenv(detachedLog), Now: f.now, Force: f.force,
 	}
@@ -191,8 +191,11 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 			return none, usagef("", "advertise: %v", err)
 		}
 	}
+	if err := f.opening(&opts, s); err != nil {
+		return none, err
+	}
 	opts.Guardian = f.guardian
-	opts.ChildEnv = func(st control.Status) []string { return childenv.Build(f.environ, childSession(st)) }
+	opts.ChildEnv = func(st control.Status) []string { return childenv.Build(f.environ, f.childSession(&st)) }
 	opts.Upstream.HTTP, opts.Upstream.HTTPS, opts.Upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
 	f.show(&opts, o)
 	return opts, nil

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -71,10 +72,17 @@ func runVerify(ctx context.Context, f *factory, o *verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	if target.Scheme != "http" {
-		return usagef("what is in TLS cannot be tagged; ask for http://"+target.Host+"/", "lane verify needs an http URL, not %s", target.Scheme)
+	if target.Scheme != "http" && target.Scheme != "https" {
+		return usagef("", "lane verify needs an http or https URL, not %s", target.Scheme)
 	}
 	s, err := f.session(ctx, o.lane)
+	if err != nil {
+		return err
+	}
+	if target.Scheme == "https" && len(s.Status.Mitm) == 0 {
+		return usagef("ask for http://"+target.Host+"/, or list it under mitm in lane.yaml", "what is in TLS cannot be tagged: lane %s opens none", s.Status.Lane)
+	}
+	roots, err := f.sessionRoots(&s.Status)
 	if err != nil {
 		return err
 	}
@@ -83,8 +91,9 @@ func runVerify(ctx context.Context, f *factory, o *verifyOptions) error {
 		return fmt.Errorf("the session's proxy: %w", err)
 	}
 	client := &http.Client{
-		Timeout:   o.limit,
-		Transport: &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true},
+		Timeout: o.limit,
+		Transport: &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
 		// Where the first answer came from is the question.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -4,10 +4,12 @@ package cmd
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -73,6 +75,7 @@ func (w *world) close() {
 type server struct {
 	name  string
 	port  int
+	tls   *tls.Config // nil: plain HTTP
 	mu    sync.Mutex
 	calls int
 	heads []http.Header
@@ -110,7 +113,10 @@ func (s *server) listen() error {
 		return err
 	}
 	s.port = ln.Addr().(*net.TCPAddr).Port
-	srv := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	if s.tls != nil {
+		ln = tls.NewListener(ln, s.tls)
+	}
+	srv := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 	s.srv, s.done = srv, make(chan struct{})
 	go func(done chan struct{}) {
 		defer close(done)

@@ -22,6 +22,12 @@ type Session struct {
 	// Direct are hosts that a child must reach without the proxy, each a host or
 	// host:port: the registry.
 	Direct []string
+	// Trust are the variables that make programs trust the CA by which TLS is
+	// opened; none where it is not. See RootsOf for what the user has in them.
+	Trust []Var
+	// JavaStore is a trust store in PKCS12 for the same; empty: none. A store that
+	// the user's own options name stays.
+	JavaStore, JavaPassword string
 	// Windows says that names of variables are the same in any case, as there,
 	// so that there are no lower-case twins.
 	Windows bool
@@ -60,6 +66,7 @@ func Vars(base []string, s Session) []Var {
 		{javaVar, mergeJava(get(javaVar), s, noProxy)},
 		{LaneVar, s.Lane}, {ProxyVar, s.Proxy},
 	}
+	vars = append(vars, s.Trust...)
 	if !s.Windows {
 		// curl reads http_proxy in lower case only; others read either.
 		vars = slices.Insert(vars, 3, Var{"http_proxy", s.Proxy}, Var{"https_proxy", s.Proxy}, Var{"no_proxy", noProxy})

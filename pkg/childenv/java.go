@@ -3,6 +3,7 @@ package childenv
 import (
 	"net"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -20,7 +21,11 @@ func mergeJava(given string, s Session, noProxy string) string {
 	if err != nil || u.Hostname() == "" {
 		return given
 	}
-	kept, hosts, ok := javaWithout(given)
+	stores := storeOf(given)
+	ours := s.JavaStore != "" && stores != "" && filepath.Dir(stores) == filepath.Dir(s.JavaStore)
+	kept, hosts, ok := javaWithout(given, func(name string) bool {
+		return slices.Contains(javaKeys, name) || ours && strings.HasPrefix(name, trustStore)
+	})
 	if !ok {
 		return given // no JVM starts with it; what is appended would be in the quote
 	}
@@ -37,13 +42,66 @@ func mergeJava(given string, s Session, noProxy string) string {
 		}
 		out += "-D" + k + "=" + values[i]
 	}
+	if s.JavaStore != "" && (stores == "" || ours) {
+		out += " -D" + trustStore + "=" + javaQuote(s.JavaStore) + " -D" + trustStore + "Type=PKCS12 -D" + trustStore + "Password=" + s.JavaPassword
+	}
 	return out
+}
+
+// trustStore is the property that names a JVM's trust store; others that begin so
+// say how it is read.
+const trustStore = "javax.net.ssl.trustStore"
+
+// storeOf is the trust store that a JVM's options name, or "".
+func storeOf(given string) (path string) {
+	words, _ := javaWords(given)
+	for _, w := range words {
+		if v, ok := strings.CutPrefix(bareWord(given[w.start:w.end]), "-D"+trustStore+"="); ok {
+			path = v
+		}
+	}
+	return path
+}
+
+// OwnJavaStore reports whether an environment's Java options name a trust store of
+// the user's own, which dir does not hold: it stays, and is not added to.
+func OwnJavaStore(base []string, windows bool, dir string) bool {
+	store := storeOf(lookup(base, windows)(javaVar))
+	return store != "" && filepath.Dir(store) != dir
+}
+
+func javaQuote(s string) string {
+	switch {
+	case !strings.ContainsAny(s, " \t\"'"):
+		return s
+	case strings.Contains(s, `"`):
+		return "'" + s + "'"
+	}
+	return `"` + s + `"`
+}
+
+// bareWord is a word of a JVM's options as the JVM takes it: quotes may stand
+// anywhere in it.
+func bareWord(s string) string {
+	var b strings.Builder
+	quote := byte(0)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // javaWithout removes our properties from a JVM's options, each with one blank
 // before it, and returns the hosts that one of them excluded from any proxy. All
 // else stays, byte for byte. ok is false for a quote that never ends.
-func javaWithout(given string) (rest string, hosts []string, ok bool) {
+func javaWithout(given string, owned func(name string) bool) (rest string, hosts []string, ok bool) {
 	words, ok := javaWords(given)
 	if !ok {
 		return given, nil, false
@@ -51,9 +109,9 @@ func javaWithout(given string) (rest string, hosts []string, ok bool) {
 	var kept strings.Builder
 	from := 0
 	for _, w := range words {
-		bare := strings.NewReplacer(`"`, "", "'", "").Replace(given[w.start:w.end])
+		bare := bareWord(given[w.start:w.end])
 		name, value, _ := strings.Cut(strings.TrimPrefix(bare, "-D"), "=")
-		if !strings.HasPrefix(bare, "-D") || !slices.Contains(javaKeys, name) {
+		if !strings.HasPrefix(bare, "-D") || !owned(name) {
 			continue
 		}
 		if name == nonProxy {

@@ -136,6 +136,29 @@ func checkHostPattern(v string) (string, error) {
 	return "*." + h, nil
 }
 
+// checkOpened reads a host or a service whose TLS is opened, or *.suffix for every
+// host below it. Addresses are none: the CA signs for names alone.
+func checkOpened(v string) (string, error) {
+	if v == "*" || v == "*." {
+		return "", errors.New("* would open the TLS of every host; name those that it is for")
+	}
+	suffix, wild := strings.CutPrefix(v, "*.")
+	h, err := checkHost(suffix)
+	if err != nil {
+		return "", err
+	}
+	if _, err := netip.ParseAddr(h); err == nil {
+		return "", fmt.Errorf("%q is an address; a certificate is made for a name", v)
+	}
+	if !wild {
+		return h, nil
+	}
+	if !strings.Contains(h, ".") && h != "consul" && h != "localhost" {
+		return "", fmt.Errorf("%q would open everything under .%s; name a domain", v, h)
+	}
+	return "*." + h, nil
+}
+
 func checkConsulAddress(v string) (string, error) {
 	scheme, rest, ok := strings.Cut(v, "://")
 	if !ok {

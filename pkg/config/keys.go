@@ -83,6 +83,12 @@ var keys = []key{
 	{name: "colored", form: list, env: []string{"LANE_COLORED"},
 		set:  each(checkHostPattern, func(s *Settings) *[]string { return &s.Colored }),
 		show: func(s *Settings) string { return strings.Join(s.Colored, ", ") }},
+	{name: "mitm", form: list, env: []string{"LANE_MITM"},
+		set:  each(checkOpened, func(s *Settings) *[]string { return &s.Mitm }),
+		show: func(s *Settings) string { return strings.Join(s.Mitm, ", ") }},
+	{name: "mitm_ca_file", env: []string{"LANE_MITM_CA_FILE"},
+		set:  func(l *loader, v []string) error { return l.path(&l.s.MitmCAFile, v[0]) },
+		show: func(s *Settings) string { return s.MitmCAFile }},
 
 	{name: "consul.address", env: []string{"LANE_CONSUL_ADDRESS", "CONSUL_HTTP_ADDR"}, def: "127.0.0.1:8500",
 		set:  checked(checkConsulAddress, func(s *Settings) *string { return &s.Consul.Address }),

@@ -74,6 +74,8 @@ accept: [mse, x-old-lane, mse]
 register: isolated
 hosts: { Orders.test.example: order-service }
 colored: [ "*.partner.test", api.example.com ]
+mitm: [ order-service, "*.Partner.test", "*.partner.test" ]
+mitm_ca_file: certs/env.pem
 consul:
   address: https://consul.test:8501/
   datacenter: dc1
@@ -104,6 +106,7 @@ func TestFullFile(t *testing.T) {
 		Services: []Service{{Name: "billing", Port: 9090}, {Name: "order-service", Port: 8080, Health: "/healthz"}},
 		Header:   "x-team-lane", Accept: []string{"mse", "x-old-lane"}, Register: Isolated,
 		Hosts: map[string]string{"orders.test.example": "order-service"}, Colored: []string{"*.partner.test", "api.example.com"},
+		Mitm: []string{"order-service", "*.partner.test"}, MitmCAFile: filepath.Join(dir, "certs/env.pem"),
 		Consul: Consul{Address: "https://consul.test:8501", Datacenter: "dc1", Namespace: "team",
 			CAFile: filepath.Join(dir, "certs/ca.pem"), TokenFile: "/home/alice/token"},
 		Env: "test", Tenant: "t1", Zone: "a", Version: "1.10", Advertise: "10.0.0.7", Owner: "Alice", Guard: Reject,
@@ -116,8 +119,8 @@ func TestFullFile(t *testing.T) {
 		t.Error(d)
 	}
 	for key, source := range map[string]string{
-		"services": "lane.yaml:2", "header": "lane.yaml:5", "preset": "header is set", "consul.address": "lane.yaml:11",
-		"strict": "lane.yaml:26", "drain": "lane.yaml:24", "unknown": "",
+		"services": "lane.yaml:2", "header": "lane.yaml:5", "preset": "header is set", "consul.address": "lane.yaml:13",
+		"strict": "lane.yaml:28", "drain": "lane.yaml:26", "unknown": "",
 	} {
 		if got := s.Source(key); got != source {
 			t.Errorf("%s comes from %q, want %q", key, got, source)
@@ -144,6 +147,12 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 		{"register:", "lane.yaml:1: register: has no value"},
 		{"strict: yes please", "lane.yaml:1: strict: has to be true or false"},
 		{"strict: 1", "lane.yaml:1: strict: has to be true or false"},
+		{"mitm: [ '*' ]", "lane.yaml:1: mitm: * would open the TLS of every host"},
+		{"mitm: [ '*.com' ]", "name a domain"},
+		{"mitm: [ 10.0.0.1 ]", "a certificate is made for a name"},
+		{"mitm: [ a:443 ]", "no port here"},
+		{"mitm: a b", "mitm: has to be a list"},
+		{"mitm_ca_file: [ a ]", "has to be one value"},
 		{"drain: 30", `lane.yaml:1: drain: "30" has no unit; say 30s`},
 		{"drain: soon", "no duration"},
 		{"drain: -1s", "between"},

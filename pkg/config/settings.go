@@ -26,6 +26,9 @@ type Settings struct {
 	Hosts   map[string]string // more names for a service: lower-case host -> service
 	Colored []string          // external hosts that may see the tag: a host or *.suffix, lower-case
 
+	Mitm       []string // hosts and services whose TLS the proxy opens: a name or *.suffix, lower-case
+	MitmCAFile string   // roots that verify the servers behind it; empty: the system's
+
 	Consul Consul
 
 	Env, Tenant, Zone, Version string // metadata of what is registered; empty is unset

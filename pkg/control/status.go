@@ -18,6 +18,8 @@ type Status struct {
 	PID      int            `json:"pid"`
 	Started  time.Time      `json:"started"`
 	Proxy    string         `json:"proxy"`           // URL of the coloring proxy
+	Mitm     []string       `json:"mitm,omitempty"`  // hosts and services whose TLS the proxy opens
+	CA       string         `json:"ca,omitempty"`    // path of the CA's certificate for that
 	Log      string         `json:"log,omitempty"`   // path of a detached session's log
 	Child    string         `json:"child,omitempty"` // the command that the session runs
 	State    string         `json:"state"`           // starting | up | draining

@@ -59,7 +59,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 			"instances.node instances.lane instances.health instances.owner instances.env instances.tenant instances.zone instances.version " +
 			"instances.chosen instances.share instances.why warnings metrics"},
 		{Settings{}, "schema settings settings.key settings.value settings.source"},
-		{control.Status{}, "schema lane owner host pid started proxy log child state registry registry.address registry.state registry.since " +
+		{control.Status{}, "schema lane owner host pid started proxy mitm ca log child state registry registry.address registry.state registry.since " +
 			"registry.error services services.name services.registered services.id services.mode services.guard services.local services.state " +
 			"services.note counts counts.exchanges counts.matched counts.fallbacks counts.errors counts.guard counts.external warnings"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lane/pkg/control"
@@ -24,6 +25,9 @@ func Status(s *iostreams.IOStreams, st *control.Status) error {
 	}
 	t.Row(Text("started"), Text(started))
 	t.Row(Text("proxy"), Text(st.Proxy))
+	if len(st.Mitm) > 0 {
+		t.Row(Text("opens"), Text(strings.Join(st.Mitm, ", ")))
+	}
 	if st.Log != "" {
 		t.Row(Text("log"), Text(st.Log))
 	}

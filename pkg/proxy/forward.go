@@ -25,7 +25,7 @@ type Forward struct {
 	srv   *server
 	inner *server // reads what comes inside CONNECT
 	doors *doors  // and this is what it listens on
-	tls   func(host string) *tls.Config
+	tls   func(host, service string) *tls.Config
 	chain *goproxy.ProxyHttpServer
 }
 
@@ -33,16 +33,16 @@ type Forward struct {
 type ForwardConfig struct {
 	// Drain is how long the end waits for requests; 0 is 30 s.
 	Drain time.Duration
-	// TLS is how TLS to a host inside CONNECT is opened; nil, and a nil answer,
-	// leave it closed.
-	TLS func(host string) *tls.Config
+	// TLS is how TLS to a host inside CONNECT is opened, a service's if it names
+	// one; nil, and a nil answer, leave it closed.
+	TLS func(host, service string) *tls.Config
 }
 
 // NewForward makes the front.
 func NewForward(t *Transport, cfg ForwardConfig) *Forward {
 	f := &Forward{t: t, doors: newDoors(), tls: cfg.TLS}
 	if f.tls == nil {
-		f.tls = func(string) *tls.Config { return nil }
+		f.tls = func(_, _ string) *tls.Config { return nil }
 	}
 	f.inner = newServer(f.inside, true, cfg.Drain, t.logger)
 	f.inner.http.Protocols.SetHTTP2(true) // for what is opened

@@ -36,14 +36,14 @@ type echo struct {
 	srv  *grpc.Server
 }
 
-func newEcho(t testing.TB, name string) *echo {
+func newEcho(t testing.TB, name string, opts ...grpc.ServerOption) *echo {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &echo{name: name, addr: ln.Addr().String(), ends: make(chan error, 16)}
-	s.srv = grpc.NewServer(grpc.UnknownServiceHandler(s.serve))
+	s.srv = grpc.NewServer(append(opts, grpc.UnknownServiceHandler(s.serve))...)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.srv.Serve(ln) }()
 	t.Cleanup(func() { s.srv.Stop(); <-done })
@@ -136,7 +136,7 @@ func (s *echo) serve(_ any, st grpc.ServerStream) error {
 
 // dialGRPC makes a client; proxy "" goes directly. grpc-go asks HTTPS_PROXY once
 // for a process, so the test makes the CONNECT that it would make.
-func dialGRPC(t testing.TB, proxy, target string) *grpc.ClientConn {
+func dialGRPC(t testing.TB, proxy, target string, more ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	opts := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy()}
 	if proxy != "" {
@@ -162,7 +162,7 @@ func dialGRPC(t testing.TB, proxy, target string) *grpc.ClientConn {
 			return conn, nil
 		}))
 	}
-	c, err := grpc.NewClient("passthrough:///"+target, opts...)
+	c, err := grpc.NewClient("passthrough:///"+target, append(opts, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,8 @@ func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
 	if g.cfg.Advertised == "" {
 		g.cfg.Advertised = ln.Addr().String()
 	}
+	g.t.guards.Store(g.cfg.Advertised, true)
+	defer g.t.guards.Delete(g.cfg.Advertised)
 	defer g.local.close()
 	return g.srv.run(ctx, ln)
 }

@@ -55,14 +55,14 @@ func (d *doors) give(c net.Conn) {
 }
 
 // handIn gives a connection to the inner server, which closes it from now on.
-func (f *Forward) handIn(w *writer, h *held, target string) {
+func (f *Forward) handIn(c *call, w *writer, h *held, conf *tls.Config) {
+	if h.settled() == kindTLS {
+		f.open(c, w, h, conf)
+		return
+	}
 	w.given = true
 	f.srv.handOver(h.Conn)
-	var c net.Conn = &door{stream{h.Conn, h.rest()}, target}
-	if h.settled() == kindTLS {
-		c = tls.Server(c, f.tls(target))
-	}
-	f.doors.give(c)
+	f.doors.give(&door{stream{h.Conn, h.rest()}, c.asked})
 }
 
 type doorKey struct{}
@@ -99,6 +99,10 @@ func (f *Forward) inside(w *writer, r *http.Request) {
 	c := f.t.newCall(traffic.FrontForward, r)
 	if host != "" {
 		c.host = host
+	}
+	if why := f.misdirected(r, target); why != "" {
+		f.answer(c, w, r, &Problem{Code: CodeBadTarget, Message: why, status: http.StatusMisdirectedRequest}, nil)
+		return
 	}
 	f.proxy(w, r, c)
 }

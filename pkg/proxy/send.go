@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -193,13 +192,9 @@ func (c *call) reach(ctx context.Context, cat *lane.Catalog, ask *lane.Request, 
 // sendService sends a request to an instance of a service.
 func (c *call) sendService(req *http.Request, cat *lane.Catalog, ask *lane.Request, dec *lane.Decision) (*http.Response, error) {
 	kind, lan := dec.Kind, dec.Lane
-	scheme := req.URL.Scheme
-	if scheme == "" {
-		scheme = "http"
-	}
 	var resp *http.Response
 	in, err := c.reach(req.Context(), cat, ask, dec, func(in *lane.Instance) (err error) {
-		resp, err = c.roundTrip(&c.t.services, req, scheme, in.Addr, false)
+		resp, err = c.toInstance(req, in)
 		return err
 	})
 	if err != nil {
@@ -220,8 +215,7 @@ func (c *call) sendOut(req *http.Request, tag lane.Tag, dec *lane.Decision) (*ht
 		c.ex.Lane = tag.Lane
 	}
 	c.ex.Addr = c.asked
-	through := req.URL.Scheme == "http" && t.upstream.takes(req.URL)
-	resp, err := c.roundTrip(&t.external, req, req.URL.Scheme, req.URL.Host, through)
+	resp, err := c.toHost(req)
 	if err != nil {
 		return c.lost(req, err, "", nil)
 	}
@@ -284,14 +278,13 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 	}
 	p := &Problem{Code: lane.CodeUpstreamConnect, Service: c.ex.Service, Lane: lan, Reason: c.ex.Reason}
 	var refused *DialError
-	var untrusted *tls.CertificateVerificationError
+	var handshake *HandshakeError
 	switch {
 	case errors.Is(err, errSelf):
 		p.Code, p.Message = lane.CodeLoopDetected, where+" is this proxy itself"
 		p.Hint = "a proxy variable or a registered address points at the proxy"
-	case errors.As(err, &untrusted):
-		p.Message = "TLS with " + where + " failed: " + untrusted.Err.Error()
-		p.Hint = "nothing was sent"
+	case errors.As(err, &handshake):
+		p.untrusted(where, handshake, in)
 	case errors.As(err, &refused):
 		p.Message = "cannot connect to " + where + ": " + cause(refused.Err)
 		p.Hint = "nothing was sent; check that it listens there and can be reached from here"

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -45,6 +46,9 @@ type Config struct {
 	Log    *traffic.Log
 	Counts *traffic.Counts // nil: counts of its own, see Transport.Counts
 
+	// Roots verify the servers behind TLS that was opened, and services; nil: the
+	// system's.
+	Roots *x509.CertPool
 	// Upstream is an inherited proxy, for external hosts only.
 	Upstream Upstream
 	// Self are addresses of our own listeners, host:port. The fronts add theirs.
@@ -81,10 +85,13 @@ type Transport struct {
 	near     dialer // to instances
 	far      dialer // to everything else
 	services ways   // to instances: never through a proxy
-	external ways   // to everything else
+	secured  secured
+	external ways // to everything else
+	opened   ways // to everything else, for what was opened: with roots of its own
 	upstream upstream
 	ejected  ejected
 	self     ownAddrs
+	guards   sync.Map // addresses of this process's own: they read no TLS
 	picks    atomic.Uint64
 }
 
@@ -135,8 +142,14 @@ func NewTransport(cfg Config) (*Transport, error) {
 	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
 	t.services = newWays(t.near.dial)
 	t.external = ways{newHTTP(t.far.dial), newH2C(func(ctx context.Context, _, addr string) (net.Conn, error) { return t.dialOut(ctx, addr) })}
-	t.external.plain.ForceAttemptHTTP2 = true
+	secure(t.external.plain, nil)
 	t.external.plain.Proxy = t.upstream.forRequest
+	t.opened = t.external
+	if cfg.Roots != nil {
+		t.opened.plain = secure(newHTTP(t.far.dial), cfg.Roots)
+		t.opened.plain.Proxy = t.upstream.forRequest
+	}
+	t.secured.dial, t.secured.roots = t.near.dial, cfg.Roots
 	return t, nil
 }
 
@@ -150,7 +163,9 @@ func orDefault(d, def time.Duration) time.Duration {
 // Close ends idle connections. Call it when the fronts have ended.
 func (t *Transport) Close() {
 	t.services.close()
+	t.secured.close()
 	t.external.close()
+	t.opened.close()
 }
 
 // Counts are the totals so far.

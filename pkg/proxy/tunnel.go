@@ -39,7 +39,7 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 	c.asked = r.Host
 	c.ex.Proto, c.ex.URL = "CONNECT", r.Host
 	c.upgrade, c.grpc = "", false
-	_, port := splitHost(r.Host)
+	host, port := splitHost(r.Host)
 	if port == "" {
 		f.answer(c, w, r, &Problem{Code: CodeBadTarget, Message: "CONNECT wants host:port", status: http.StatusBadRequest}, nil)
 		return
@@ -57,8 +57,10 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 	b := &blind{c: c, r: r, cat: cat, service: service}
 	// A host outside is one and the same whatever is inside, so that it cannot be
 	// reached can be said while the caller still listens for it. Port 80 is not
-	// dialled in vain.
-	if service == "" && port != "80" {
+	// dialled in vain, and neither is what will be opened.
+	conf := f.tls(host, service)
+	c.ex.Service = service
+	if service == "" && port != "80" && conf == nil {
 		if resp := b.dial(); resp != nil {
 			b.decided()
 			c.relay(w, resp)
@@ -84,18 +86,18 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 	}
 	early, _ := rw.Reader.Peek(rw.Reader.Buffered()) // what is there: cannot fail
 	h := &held{Conn: conn, buf: slices.Clone(early), opens: func(k kind) bool {
-		return k == kindHTTP || k == kindTLS && f.tls(r.Host) != nil
+		return k == kindHTTP || k == kindTLS && conf != nil
 	}}
 	if b.server == nil {
 		if !serverFirst(port) && h.opens(h.look(silence)) {
-			f.handIn(w, h, r.Host)
+			f.handIn(c, w, h, conf)
 			return
 		}
 		if resp := b.dial(); resp != nil {
 			// No server can begin. The caller still may, with what we can read: a lane
 			// may be there where the baseline is not.
 			if h.opens(h.look(0)) {
-				f.handIn(w, h, r.Host)
+				f.handIn(c, w, h, conf)
 				return
 			}
 			b.decided()
@@ -107,7 +109,7 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 	}
 	up, down := join(h, halfCloser(b.server))
 	if h.inside() {
-		f.handIn(w, h, r.Host)
+		f.handIn(c, w, h, conf)
 		return
 	}
 	if service != "" || t.names.Colored(r.Host) { // others would not be colored anyway

@@ -2,12 +2,14 @@ package session
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
 	"time"
 
+	"lane/pkg/ca"
 	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/guardian"
@@ -61,6 +63,12 @@ type Options struct {
 	Colored  []string          // hosts outside the registry that may see the tag
 	Reject   bool              // the guard answers 421 in place of bouncing
 	Probes   []string          // paths that the guard answers itself
+	// Opens are the hosts and services whose TLS the coloring proxy opens, with
+	// certificates of Authority; Roots verify the servers behind it, nil: the
+	// system's.
+	Opens     []string
+	Authority *ca.Authority
+	Roots     *x509.CertPool
 	// Upstream is the user's own proxy, for external hosts.
 	Upstream proxy.Upstream
 	Drain    time.Duration // how long the end waits for requests under way

@@ -183,6 +183,9 @@ func (s *session) Status(context.Context) control.Status {
 	st := control.Status{Schema: control.StatusSchema, Lane: s.o.Lane, Owner: s.o.Owner, Host: s.o.Host,
 		PID: pid(), Started: s.started, Proxy: s.proxyURL, Log: s.o.LogPath, State: s.state,
 		Services: []control.Service{}, Counts: s.totals()}
+	if len(s.o.Opens) > 0 {
+		st.Mitm, st.CA = s.o.Opens, s.o.Authority.Path
+	}
 	if s.child != nil {
 		st.Child = fmt.Sprintf("%s (process %d)", s.o.Command[0], s.child.PID())
 	}

@@ -48,7 +48,10 @@ func (s *session) start(ctx, life context.Context, parts *parts) error {
 		return errors.Join(err, front.Close())
 	}
 	s.engine = transport
-	forward := proxy.NewForward(transport, proxy.ForwardConfig{Drain: lastCalls})
+	forward, err := s.forward(transport)
+	if err != nil {
+		return errors.Join(err, front.Close())
+	}
 	parts.run(life, func(ctx context.Context) error { return forward.Serve(ctx, front) })
 	if err := s.listenGuards(ctx, life, parts, transport); err != nil {
 		return err

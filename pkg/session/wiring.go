@@ -2,8 +2,10 @@ package session
 
 import (
 	"context"
+	"crypto/tls"
 	"time"
 
+	"lane/pkg/ca"
 	"lane/pkg/consul"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
@@ -23,8 +25,29 @@ func (s *session) transport(ctx context.Context, router *lane.Router) (*proxy.Tr
 		Registry: s.watcher, Router: router, Carriers: &s.o.Carriers, Names: names, Lane: s.o.Lane,
 		Caller: lane.Caller{Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone},
 		Log:    s.log, Counts: &s.counts, KeepHeaders: true, Now: s.o.Now, Logger: s.o.Log,
-		Upstream: s.o.Upstream,
+		Upstream: s.o.Upstream, Roots: s.o.Roots,
 	})
+}
+
+// forward is the coloring proxy.
+func (s *session) forward(t *proxy.Transport) (*proxy.Forward, error) {
+	cfg := proxy.ForwardConfig{Drain: lastCalls}
+	if len(s.o.Opens) == 0 {
+		return proxy.NewForward(t, cfg), nil
+	}
+	issuer, err := ca.NewIssuer(s.o.Authority, s.o.Now)
+	if err != nil {
+		return nil, err
+	}
+	cfg.TLS = func(host, service string) *tls.Config {
+		// Another name of a listed service may be one that the CA was not made for: no
+		// client would take the certificate.
+		if !proxy.Opens(s.o.Opens, host, service) || !s.o.Authority.Permits(host) {
+			return nil
+		}
+		return issuer.Config(host)
+	}
+	return proxy.NewForward(t, cfg), nil
 }
 
 // prepare makes a service's guard and its registration; nothing is sent.
