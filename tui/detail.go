@@ -73,7 +73,7 @@ func (p *page) headers(title string, h http.Header) {
 	slices.Sort(names)
 	for _, k := range names {
 		for _, v := range h[k] {
-			p.put(2, strings.ToLower(k)+": "+traffic.MaskHeaderValue(k, v), plain)
+			p.put(2, strings.ToLower(k)+": "+v, plain)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func detailLines(e *traffic.Exchange, f look, w int) []cell {
 	if f.commands && e.Service != "" && e.Method != "CONNECT" && strings.Contains(url, "://") {
 		p.field("More", "lane explain "+shellQuote(url), plain)
 	}
-	p.headers("Request headers", e.ReqHeader)
-	p.headers("Response headers", e.ResHeader)
+	p.headers("Request headers", e.ReqHeader.Header())
+	p.headers("Response headers", e.ResHeader.Header())
 	return p.lines
 }

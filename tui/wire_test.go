@@ -28,7 +28,7 @@ func hostile(s string) (traffic.Exchange, control.Status) {
 	e := traffic.Exchange{
 		Front: traffic.Front(s), From: s, Method: s, URL: "http://" + s + "/" + s + "?token=" + s, Proto: s, Service: s, Tag: s,
 		Lane: lane.Name(s), Kind: lane.KindFallback, Reason: lane.Reason(s), Code: lane.Code(s), Note: s, Instance: s,
-		Addr: s, Err: s, TraceID: s, ReqHeader: http.Header{s: {s, s}}, ResHeader: http.Header{"X": {s}}, Warnings: []string{s},
+		Addr: s, Err: s, TraceID: s, ReqHeader: traffic.HeadOf(http.Header{s: {s, s}}), ResHeader: traffic.HeadOf(http.Header{"X": {s}}), Warnings: []string{s},
 	}
 	st := scene.Status()
 	st.Lane, st.Owner, st.Host, st.Proxy, st.Warnings = lane.Name(s), s, s, s, []string{s}
@@ -127,9 +127,9 @@ func TestSecretsStayAway(t *testing.T) {
 	e := scene.Exchanges()[0]
 	const secret = "hunter2hunter2"
 	e.URL = "http://u:" + secret + "@orders/cb?token=" + secret + "&sig=" + secret + "&password=" + secret
-	e.ReqHeader = http.Header{"Authorization": {"Bearer " + secret}, "Cookie": {"a=" + secret}, "Proxy-Authorization": {secret},
-		"X-Auth-Token": {secret}, "X-Api-Key": {secret}, "Referer": {"http://x/?secret=" + secret}}
-	e.ResHeader = http.Header{"Set-Cookie": {"a=" + secret + "; Path=/"}, "Location": {"/x?api_key=" + secret}}
+	e.ReqHeader = traffic.HeadOf(http.Header{"Authorization": {"Bearer " + secret}, "Cookie": {"a=" + secret}, "Proxy-Authorization": {secret},
+		"X-Auth-Token": {secret}, "X-Api-Key": {secret}, "Referer": {"http://x/?secret=" + secret}})
+	e.ResHeader = traffic.HeadOf(http.Header{"Set-Cookie": {"a=" + secret + "; Path=/"}, "Location": {"/x?api_key=" + secret}})
 	for _, size := range [][2]int{{80, 24}, {140, 40}, {200, 100}, {40, 10}} {
 		u := newUser(t, size[0], size[1]).status().rows(e)
 		for _, keys := range []string{"", "enter", "G"} {

@@ -142,7 +142,7 @@ func TestNextWaitsForTheFirstExchange(t *testing.T) {
 	}()
 	e := traffic.Exchange{Start: time.Unix(1, 0).UTC(), Took: 1500 * time.Microsecond, Front: traffic.FrontGuard, Method: "GET",
 		URL: "http://orders/1", Lane: lane.Name("dev-alice"), Kind: lane.KindLaneMatch, Status: 200,
-		ReqHeader: http.Header{"A": {"b"}}, Warnings: []string{"w"}, Guard: traffic.GuardPassed}
+		ReqHeader: traffic.HeadOf(http.Header{"A": {"b"}}), Warnings: []string{"w"}, Guard: traffic.GuardPassed}
 	log.Put(e)
 	a := <-got
 	e.Seq = 1

@@ -51,7 +51,7 @@ func NewExchange(e *traffic.Exchange) Exchange {
 		Service: e.Service, Tag: e.Tag, Lane: string(e.Lane), Kind: string(e.Kind), Reason: string(e.Reason),
 		Code: string(e.Code), Guard: e.Guard, Note: e.Note, Instance: e.Instance, Addr: e.Addr, Tries: e.Tries,
 		Status: e.Status, ReqSize: e.ReqSize, ResSize: e.ResSize, Err: e.Err, TraceID: e.TraceID,
-		ReqHead: e.ReqHeader, ResHead: e.ResHeader, Warnings: e.Warnings}
+		ReqHead: e.ReqHeader.Header(), ResHead: e.ResHeader.Header(), Warnings: e.Warnings}
 }
 
 // Traffic is x as the exchange that it was made of.
@@ -61,5 +61,5 @@ func (x *Exchange) Traffic() traffic.Exchange {
 		Service: x.Service, Tag: x.Tag, Lane: lane.Name(x.Lane), Kind: lane.Kind(x.Kind), Reason: lane.Reason(x.Reason),
 		Code: lane.Code(x.Code), Guard: x.Guard, Note: x.Note, Instance: x.Instance, Addr: x.Addr, Tries: x.Tries,
 		Status: x.Status, ReqSize: x.ReqSize, ResSize: x.ResSize, Err: x.Err, TraceID: x.TraceID,
-		ReqHeader: x.ReqHead, ResHeader: x.ResHead, Warnings: x.Warnings}
+		ReqHeader: traffic.HeadOf(x.ReqHead), ResHeader: traffic.HeadOf(x.ResHead), Warnings: x.Warnings}
 }

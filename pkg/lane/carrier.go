@@ -225,3 +225,10 @@ func set(h map[string][]string, name string, lines []string) {
 	}
 	h[low] = lines
 }
+
+// Names are the headers that Read looks at and Write writes.
+func (c *Carriers) Names() []string {
+	var names []string
+	c.each(func(k Carrier) { names = append(names, k.Header) })
+	return names
+}

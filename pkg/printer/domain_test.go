@@ -188,7 +188,7 @@ func exchange() *traffic.Exchange {
 		Seq: 3, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Took: 1500 * time.Microsecond, Front: traffic.FrontForward, From: "127.0.0.1:5",
 		Method: "GET", URL: "http://u:hunter2@inventory/stock?token=hunter2&q=\x1b[2J", Service: "inventory", Tag: "dev-alice", Lane: "dev-alice",
 		Kind: lane.KindFallback, Reason: "lane_absent", Instance: "b1", Status: 200,
-		ReqHeader: http.Header{"Authorization": {"Bearer hunter2"}}, ResHeader: http.Header{"Set-Cookie": {"s=hunter2; Path=/"}},
+		ReqHeader: traffic.HeadOf(http.Header{"Authorization": {"Bearer hunter2"}}), ResHeader: traffic.HeadOf(http.Header{"Set-Cookie": {"s=hunter2; Path=/"}}),
 	}
 }
 

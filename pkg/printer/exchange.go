@@ -62,7 +62,7 @@ func NewExchangeRecord(e *traffic.Exchange) ExchangeRecord {
 		Reason: string(e.Reason), Code: string(e.Code), Guard: e.Guard, Why: traffic.Why(e), Note: e.Note,
 		Instance: e.Instance, Addr: e.Addr, Tries: e.Tries, Status: e.Status, ReqSize: e.ReqSize, ResSize: e.ResSize,
 		Err: e.Err, TraceID: e.TraceID, Warnings: warnings,
-		ReqHeader: traffic.MaskHeader(e.ReqHeader), ResHeader: traffic.MaskHeader(e.ResHeader),
+		ReqHeader: e.ReqHeader.Header(), ResHeader: e.ResHeader.Header(),
 	}
 }
 

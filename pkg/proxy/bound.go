@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"net/http"
 	"strings"
 
 	"lane/pkg/traffic"
@@ -13,7 +12,6 @@ const (
 	maxURL   = 2048
 	maxWord  = 256
 	maxText  = 1024
-	maxHead  = 4096 // a head's names and values together
 	maxNotes = 16
 )
 
@@ -36,21 +34,4 @@ func clip(s string, n int) string {
 		return s
 	}
 	return strings.Clone(s[:n]) + "…"
-}
-
-// keepHead is a copy of a head for the record: secrets masked, and no longer
-// than it may be. What does not fit is left out.
-func keepHead(h http.Header) http.Header {
-	size := 0
-	out := make(http.Header, len(h))
-	for k, values := range h {
-		for _, v := range values {
-			v = clip(traffic.MaskHeaderValue(k, v), maxText)
-			if size += len(k) + len(v); size > maxHead {
-				return out
-			}
-			out[k] = append(out[k], v)
-		}
-	}
-	return out
 }

@@ -57,24 +57,29 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 		URL: c.url(r), TraceID: traceID(r.Header),
 	}
 	if r.ProtoAtLeast(1, 1) {
-		c.upgrade = upgradeOf(r.Header)
-	}
-	if c.upgrade != "" {
-		c.ex.Proto = "upgrade"
-		if strings.EqualFold(c.upgrade, "websocket") {
-			c.ex.Proto = "ws"
-		}
+		c.upgrading(upgradeOf(r.Header))
 	}
 	if t.keep {
-		c.ex.ReqHeader = keepHead(r.Header)
+		c.ex.ReqHeader = traffic.HeadOf(r.Header)
 	}
-	c.readTag(r)
+	c.readTag(r.Header)
 	c.passed, _ = lane.Hops(r.Header)
 	c.guarded = len(r.Header[keyGuard]) > 0
 	c.te = keepTrailers(r.Header)
 	c.cleanHead(r.Header)
 	c.body.c, c.body.in = c, r.Body
 	return c
+}
+
+// upgrading notes the protocol that a request wants to switch to, if any.
+func (c *call) upgrading(proto string) {
+	if c.upgrade = proto; proto == "" {
+		return
+	}
+	c.ex.Proto = "upgrade"
+	if strings.EqualFold(proto, "websocket") {
+		c.ex.Proto = "ws"
+	}
 }
 
 // url is the URL as asked, without user and password.
@@ -144,7 +149,7 @@ func (c *call) answered(resp *http.Response) *http.Response {
 	c.ex.First = c.t.now().Sub(c.ex.Start)
 	c.ex.Status = resp.StatusCode
 	if c.t.keep {
-		c.ex.ResHeader = keepHead(resp.Header)
+		c.ex.ResHeader = traffic.HeadOf(resp.Header)
 	}
 	if c.w != nil {
 		c.w.empty = resp.ContentLength == 0

@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/elazarl/goproxy"
 
+	"lane/pkg/lane"
 	"lane/pkg/traffic"
 )
 
@@ -24,7 +26,6 @@ type Forward struct {
 	t     *Transport
 	srv   *server
 	inner *server // reads what comes inside CONNECT
-	doors *doors  // and this is what it listens on
 	tls   func(host, service string) *tls.Config
 	chain *goproxy.ProxyHttpServer
 }
@@ -40,14 +41,12 @@ type ForwardConfig struct {
 
 // NewForward makes the front.
 func NewForward(t *Transport, cfg ForwardConfig) *Forward {
-	f := &Forward{t: t, doors: newDoors(), tls: cfg.TLS}
+	f := &Forward{t: t, tls: cfg.TLS}
 	if f.tls == nil {
 		f.tls = func(_, _ string) *tls.Config { return nil }
 	}
-	f.inner = newServer(f.inside, true, cfg.Drain, t.logger)
-	f.inner.http.Protocols.SetHTTP2(true) // for what is opened
-	f.inner.http.ConnContext = withDoor
-	f.srv = newServer(f.handle, false, cfg.Drain, t.logger)
+	f.inner = newServer(t, traffic.FrontForward, f.lineInside, f.inside, true, cfg.Drain)
+	f.srv = newServer(t, traffic.FrontForward, f.line, f.handle, false, cfg.Drain)
 	f.chain = goproxy.NewProxyHttpServer()
 	// goproxy's defaults honour HTTP_PROXY, which is ourselves, and print to
 	// stderr, which is the TUI's.
@@ -81,7 +80,7 @@ func (f *Forward) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	inner := make(chan error, 1)
-	go func() { inner <- f.inner.run(ctx, f.doors) }()
+	go func() { inner <- f.inner.run(ctx, nil) }()
 	err := f.srv.run(ctx, ln)
 	cancel()
 	return errors.Join(err, <-inner)
@@ -90,6 +89,56 @@ func (f *Forward) Serve(ctx context.Context, ln net.Listener) error {
 // InFlight counts the requests that are being served, tunnels and upgraded
 // connections apart.
 func (f *Forward) InFlight() int { return f.srv.inFlight() + f.inner.inFlight() }
+
+// line serves a request that came to the proxy's port as HTTP/1: plain HTTP by our
+// own engine, everything else as net/http's handlers do.
+func (f *Forward) line(l *line) {
+	scheme, host, tgt, ok := cutTarget(l.req.Target, l.req.Method)
+	if !ok || l.req.Method == http.MethodConnect || !plain(scheme) || f.t.self.has("http", host) {
+		l.handle(f.handle, "")
+		return
+	}
+	f.send(l, host, host, l.req.Target, tgt, func() { l.handle(f.handle, "") })
+}
+
+// plain reports whether a URL's scheme is plain HTTP.
+func plain(scheme string) bool {
+	return strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "ws")
+}
+
+// send sends a line's request on by our own engine. other does it for a host that
+// only an inherited proxy leads to.
+func (f *Forward) send(l *line, asked, host, url string, tgt target, other func()) {
+	t := f.t
+	service, cat, prob := t.look(l.ctx, asked)
+	if service == "" && prob == nil && t.upstream.find != nil && t.upstream.takes(tgt.url("http", asked, asked, false)) {
+		other()
+		return
+	}
+	c := l.open(asked, host, url, tgt)
+	if prob != nil {
+		l.refuse(c, prob, nil)
+		return
+	}
+	dec := decisions.Get().(*lane.Decision)
+	defer decisions.Put(dec)
+	ask := c.decide(service, cat, dec)
+	if service == "" {
+		c.colorOut(l.way.k.h, ask.Tag)
+		if err := l.send(&t.outside, hostPort("http", asked)); err != nil {
+			l.fail(err, "", nil)
+			return
+		}
+		l.respond(&t.outside, dec.Header(nil), "")
+		return
+	}
+	if dec.Kind == lane.KindError {
+		l.refuse(c, t.problem(l.ctx, cat, &ask, dec), dec)
+		return
+	}
+	c.colorIn(l.way.k.h, dec)
+	l.sendService(&t.nearby, cat, &ask, dec, "")
+}
 
 func (f *Forward) handle(w *writer, r *http.Request) {
 	switch {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"lane/pkg/lane"
@@ -20,7 +21,11 @@ type Guard struct {
 	srv   *server
 	cfg   GuardConfig
 	local ways
-	dial  dialer
+	// nearby is the same for our own engine.
+	nearby pool
+	dial   dialer
+	// decision is the header of what is passed: always the same.
+	decision string
 }
 
 // GuardConfig says what a guard guards.
@@ -57,8 +62,10 @@ func NewGuard(t *Transport, cfg GuardConfig) (*Guard, error) {
 		return nil, errors.New("proxy: a guard needs a lane, a service and a local address")
 	}
 	g := &Guard{t: t, cfg: cfg, dial: dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.Local), self: &t.self}}
-	g.local = newWays(g.dial.dial)
-	g.srv = newServer(g.handle, true, cfg.Drain, t.logger)
+	g.local, g.nearby.dial = newWays(g.dial.dial), g.dial.dial
+	d := lane.Decision{Kind: lane.KindLaneMatch, Reason: lane.ReasonLaneMatch, Service: cfg.Service, Lane: cfg.Lane}
+	g.decision = d.Header(&lane.Instance{ID: cfg.InstanceID})
+	g.srv = newServer(t, traffic.FrontGuard, g.line, g.handle, true, cfg.Drain)
 	return g, nil
 }
 
@@ -70,6 +77,7 @@ func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
 	g.t.guards.Store(g.cfg.Advertised, true)
 	defer g.t.guards.Delete(g.cfg.Advertised)
 	defer g.local.close()
+	defer g.nearby.close()
 	return g.srv.run(ctx, ln)
 }
 
@@ -77,38 +85,111 @@ func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
 // apart.
 func (g *Guard) InFlight() int { return g.srv.inFlight() }
 
+// verdict is what a guard does with a request.
+type verdict int
+
+const (
+	verdictPass verdict = iota
+	verdictBounce
+	verdictReject
+	verdictLoop
+	verdictProbe
+	verdictTunnel
+	verdictNoPath
+)
+
+// judge decides. It looks at the request's own carriers alone.
+func (g *Guard) judge(c *call, method string) verdict {
+	path, _, _ := strings.Cut(string(c.target), "?")
+	switch {
+	case method == http.MethodConnect:
+		return verdictTunnel
+	case slices.Contains(g.cfg.Probes, path):
+		return verdictProbe
+	}
+	if c.got.Kind == lane.TagNone {
+		c.hostTag(g.cfg.Service)
+	}
+	switch {
+	case c.target == "":
+		return verdictNoPath
+	case c.got.Kind == lane.TagLane && c.got.Lane == g.cfg.Lane:
+		return verdictPass
+	case c.guarded:
+		return verdictLoop
+	case g.cfg.Reject:
+		return verdictReject
+	}
+	return verdictBounce
+}
+
+// line serves a request that came as HTTP/1: by our own engine if it goes on.
+func (g *Guard) line(l *line) {
+	req := &l.req
+	asked, tgt := req.Host, target(req.Target)
+	if req.Target[0] != '/' && req.Target != "*" {
+		l.handle(g.handle, "")
+		return
+	}
+	c := l.open(asked, asked, "http://"+asked+req.Target, tgt)
+	c.ex.Service = g.cfg.Service
+	switch g.judge(c, req.Method) {
+	case verdictPass:
+		g.passOn(c, l.way.k.h)
+		addr := g.cfg.Local[0]
+		if err := l.send(&g.nearby, addr); err != nil {
+			if p := g.closed(c, err); p != nil {
+				l.refuse(c, p, nil)
+				return
+			}
+			l.fail(err, g.cfg.Lane, &lane.Instance{ID: g.cfg.InstanceID, Addr: addr})
+			return
+		}
+		l.respond(&g.nearby, g.decision, "")
+	case verdictBounce:
+		cat, ask := g.baseline(l.ctx, c)
+		dec := decisions.Get().(*lane.Decision)
+		defer decisions.Put(dec)
+		g.t.router.DecideInto(dec, cat, &ask)
+		c.decided(dec)
+		if dec.Kind == lane.KindError {
+			l.refuse(c, g.t.problem(l.ctx, cat, &ask, dec), dec)
+			return
+		}
+		bounced(c, l.way.k.h)
+		l.sendService(&g.t.nearby, cat, &ask, dec, guardBounced)
+	default:
+		l.handle(g.handle, "")
+	}
+}
+
 func (g *Guard) handle(w *writer, r *http.Request) {
 	c := g.t.newCall(traffic.FrontGuard, r)
 	c.ex.Service = g.cfg.Service
 	defer c.checkBroken(w)
 	defer c.early.over()
 	c.w, c.early.w = w, w.hints(r)
-	if r.Method != http.MethodConnect && slices.Contains(g.cfg.Probes, r.URL.Path) {
-		g.probe(c, w)
-		return
-	}
-	if c.got.Kind == lane.TagNone {
-		c.hostTag(g.cfg.Service)
-	}
-	tag := c.got
 	var resp *http.Response
 	var err error
-	switch {
-	case r.Method == http.MethodConnect:
+	switch g.judge(c, r.Method) {
+	case verdictProbe:
+		g.probe(c, w)
+		return
+	case verdictTunnel:
 		resp, err = c.refuse(r, &Problem{Code: CodeBadTarget, Lane: g.cfg.Lane, status: http.StatusMethodNotAllowed,
 			Message: "a guard makes no tunnels", Hint: "send the request itself"}, nil)
-	case c.target == "":
+	case verdictNoPath:
 		resp, err = c.refuse(r, &Problem{Code: CodeBadTarget, Lane: g.cfg.Lane, status: http.StatusBadRequest,
 			Message: "the request target is no path", Hint: "begin it with /"}, nil)
-	case tag.Kind == lane.TagLane && tag.Lane == g.cfg.Lane:
+	case verdictPass:
 		resp, err = g.pass(c, r)
-	case c.guarded:
+	case verdictLoop:
 		g.outcome(c, traffic.GuardRejected)
-		resp, err = c.refuse(r, &Problem{Code: lane.CodeLoopDetected, Lane: tag.Lane, Reason: "guard_loop",
+		resp, err = c.refuse(r, &Problem{Code: lane.CodeLoopDetected, Lane: c.got.Lane, Reason: "guard_loop",
 			Message: "another guard has sent this request on already, and it came to a guard again",
 			Hint:    "an instance without a lane in the registry stands behind a guard: see lane ls"}, nil)
-	case g.cfg.Reject:
-		resp, err = g.reject(c, r, tag)
+	case verdictReject:
+		resp, err = g.reject(c, r, c.got)
 	default:
 		resp, err = g.bounce(c, r)
 	}
@@ -122,42 +203,54 @@ func (g *Guard) outcome(c *call, what string) {
 	g.t.counts.Add(traffic.CountGuard, "outcome", what)
 }
 
+// passOn makes a request of the lane ready for the local process.
+func (g *Guard) passOn(c *call, h http.Header) {
+	g.outcome(c, traffic.GuardPassed)
+	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
+	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.cfg.InstanceID, g.cfg.Local[0], 1
+	delete(h, keyGuard) // the mark of another hop: not to be passed on by the application
+	c.cutTag()
+	c.ex.Warnings = append(c.ex.Warnings, g.t.writeTag(h, string(g.cfg.Lane))...)
+	lane.WriteHops(h, c.passed+1)
+}
+
+// closed is the answer if the local process took no connection, else nil.
+func (g *Guard) closed(c *call, err error) *Problem {
+	var refused *DialError
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	addr := g.cfg.Local[0]
+	p := &Problem{Code: lane.CodeUpstreamConnect, Service: g.cfg.Service, Lane: g.cfg.Lane,
+		Message: "the local process of " + g.cfg.Service + " takes no connection at " + addr + ": " + cause(refused.Err),
+		Hint:    "start it, or check its port: the guard expects it at " + addr}
+	c.ex.Err = p.Message
+	return p
+}
+
 // pass sends a request of the lane to the local process.
 func (g *Guard) pass(c *call, r *http.Request) (*http.Response, error) {
-	g.outcome(c, traffic.GuardPassed)
+	g.passOn(c, r.Header)
 	addr := g.cfg.Local[0]
-	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
-	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.cfg.InstanceID, addr, 1
-	delete(r.Header, keyGuard) // the mark of another hop: not to be passed on by the application
-	c.cutTag()
-	c.ex.Warnings = append(c.ex.Warnings, g.t.writeTag(r.Header, string(g.cfg.Lane))...)
-	lane.WriteHops(r.Header, c.passed+1)
 	resp, err := c.roundTrip(&g.local, r, "http", addr, false)
 	if err != nil {
-		var refused *DialError
-		if !errors.As(err, &refused) || r.Context().Err() != nil {
-			return c.lost(r, err, g.cfg.Lane, &lane.Instance{ID: g.cfg.InstanceID, Addr: addr})
+		if p := g.closed(c, err); p != nil && r.Context().Err() == nil {
+			return c.refuse(r, p, nil)
 		}
-		p := &Problem{Code: lane.CodeUpstreamConnect, Service: g.cfg.Service, Lane: g.cfg.Lane,
-			Message: "the local process of " + g.cfg.Service + " takes no connection at " + addr + ": " + cause(refused.Err),
-			Hint:    "start it, or check its port: the guard expects it at " + addr}
-		c.ex.Err = p.Message
-		return c.refuse(r, p, nil)
+		return c.lost(r, err, g.cfg.Lane, &lane.Instance{ID: g.cfg.InstanceID, Addr: addr})
 	}
 	c.cleanResponse(resp)
-	d := lane.Decision{Kind: lane.KindLaneMatch, Reason: lane.ReasonLaneMatch, Service: g.cfg.Service, Lane: g.cfg.Lane}
-	resp.Header[lane.HeaderDecision] = []string{d.Header(&lane.Instance{ID: g.cfg.InstanceID})}
+	resp.Header[lane.HeaderDecision] = []string{g.decision}
 	return c.answered(resp), nil
 }
 
-// bounce sends a request that is not the lane's to the baseline, its carriers
-// untouched.
-func (g *Guard) bounce(c *call, r *http.Request) (*http.Response, error) {
+// baseline is the question where a request that is not the lane's is to go.
+func (g *Guard) baseline(ctx context.Context, c *call) (*lane.Catalog, lane.Request) {
 	t := g.t
 	g.outcome(c, traffic.GuardBounced)
 	cat := t.registry.Catalog()
 	if s := cat.Service(g.cfg.Service); s == nil || !s.HasSnapshot {
-		cat = t.await(r.Context(), g.cfg.Service)
+		cat = t.await(ctx, g.cfg.Service)
 	} else {
 		_ = t.registry.Need(over, g.cfg.Service) // in use
 	}
@@ -166,6 +259,20 @@ func (g *Guard) bounce(c *call, r *http.Request) (*http.Response, error) {
 		TraceID: c.ex.TraceID, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start), Caller: t.caller,
 	}
 	ask.Caller.InstanceID, ask.Caller.Self = g.cfg.InstanceID, g.cfg.Advertised
+	return cat, ask
+}
+
+// bounced marks a request that leaves a guard for the baseline.
+func bounced(c *call, h http.Header) {
+	h[lane.HeaderGuard] = []string{guardBounced}
+	lane.WriteHops(h, c.passed+1)
+}
+
+// bounce sends a request that is not the lane's to the baseline, its carriers
+// untouched.
+func (g *Guard) bounce(c *call, r *http.Request) (*http.Response, error) {
+	t := g.t
+	cat, ask := g.baseline(r.Context(), c)
 	dec := decisions.Get().(*lane.Decision)
 	defer decisions.Put(dec)
 	t.router.DecideInto(dec, cat, &ask)
@@ -173,8 +280,7 @@ func (g *Guard) bounce(c *call, r *http.Request) (*http.Response, error) {
 	if dec.Kind == lane.KindError {
 		return c.refuse(r, t.problem(r.Context(), cat, &ask, dec), dec)
 	}
-	r.Header[lane.HeaderGuard] = []string{guardBounced}
-	lane.WriteHops(r.Header, c.passed+1)
+	bounced(c, r.Header)
 	resp, err := c.sendService(r, cat, &ask, dec)
 	if err == nil {
 		resp.Header[keyGuard] = []string{guardBounced}

@@ -123,7 +123,7 @@ func TestHopByHop(t *testing.T) {
 				t.Errorf("%s: %q arrived:\n%s", at.line, bad, head)
 			}
 		}
-		for _, good := range []string{"X-End: 1", "Authorization: Bearer kept", "Te: trailers", "Accept-Encoding: br", "x-lane-tag: dev-alice", "baggage: lane=dev-alice", "Host: svc"} {
+		for _, good := range []string{"X-End: 1", "Authorization: Bearer kept", "TE: trailers", "Accept-Encoding: br", "x-lane-tag: dev-alice", "baggage: lane=dev-alice", "Host: svc"} {
 			if strings.Contains(good, "dev-alice") && at.addr == guard { // passed on as they came
 				continue
 			}

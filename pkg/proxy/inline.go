@@ -7,8 +7,8 @@ import (
 )
 
 // readTag takes the tag out of the request as it came: head, cookie, query.
-func (c *call) readTag(r *http.Request) {
-	c.got = c.t.carriers.ReadRequest(r.Header, string(c.target))
+func (c *call) readTag(h http.Header) {
+	c.got = c.t.carriers.ReadRequest(h, string(c.target))
 	c.ex.Tag = c.got.Raw
 }
 

@@ -62,7 +62,35 @@ func (f *Forward) handIn(c *call, w *writer, h *held, conf *tls.Config) {
 	}
 	w.given = true
 	f.srv.handOver(h.Conn)
-	f.doors.give(&door{stream{h.Conn, h.rest()}, c.asked})
+	f.serveInside(&door{replay(h.Conn, string(h.buf)), c.asked}, c.asked, nil)
+}
+
+// serveInside gives the inside of a tunnel to the inner server: over is its TLS,
+// or nil.
+func (f *Forward) serveInside(conn net.Conn, target string, over *tls.Conn) {
+	l := newLine(f.inner, conn)
+	l.target = target
+	if over != nil {
+		state := over.ConnectionState()
+		l.tls = &state
+	}
+	f.inner.take(l)
+}
+
+// lineInside serves a request that came inside CONNECT as HTTP/1.
+func (f *Forward) lineInside(l *line) {
+	req := &l.req
+	asked := strings.TrimSuffix(l.target, ":80")
+	if l.tls != nil || req.Method == http.MethodConnect || req.Target[0] != '/' && req.Target != "*" || !plainHost(asked) {
+		l.handle(f.inside, l.target)
+		return
+	}
+	host := req.Host
+	if host == "" {
+		host = asked
+	}
+	tgt := target(req.Target)
+	f.send(l, asked, host, "http://"+asked+req.Target, tgt, func() { l.handle(f.inside, l.target) })
 }
 
 type doorKey struct{}
@@ -70,7 +98,7 @@ type doorKey struct{}
 // withDoor lets the inner server's handler see what CONNECT named: net/http has
 // no other way from a connection to its requests.
 func withDoor(ctx context.Context, c net.Conn) context.Context {
-	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second)) // the preface is waited for without one
+	_ = c.SetReadDeadline(time.Now().Add(headWait)) // the preface is waited for without one
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}

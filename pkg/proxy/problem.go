@@ -17,6 +17,9 @@ const (
 	// CodeGuardRejected is a guard's answer, 421, to a request that is not the
 	// lane's, where it is set to reject.
 	CodeGuardRejected lane.Code = "E_GUARD_REJECTED"
+	// CodeBadRequest is 400: what came is not HTTP/1.1, or two programs could read
+	// it in two ways. Heads that are too large get 431.
+	CodeBadRequest lane.Code = "E_BAD_REQUEST"
 	// CodeBadTarget is 400: a request target that a proxy cannot send on.
 	CodeBadTarget lane.Code = "E_BAD_TARGET"
 )

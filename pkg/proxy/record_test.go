@@ -61,10 +61,10 @@ func TestRecord(t *testing.T) {
 	if ex.Start.IsZero() || ex.Took <= 0 || ex.First <= 0 || ex.First > ex.Took {
 		t.Errorf("times %v %v %v", ex.Start, ex.First, ex.Took)
 	}
-	if strings.Contains(fmt.Sprint(ex.ReqHeader), "abc") || ex.ReqHeader.Get("Authorization") == "" || ex.ResHeader.Get("X-Who") != "alice" {
+	if strings.Contains(fmt.Sprint(ex.ReqHeader), "abc") || ex.ReqHeader.Header().Get("Authorization") == "" || ex.ResHeader.Header().Get("X-Who") != "alice" {
 		t.Errorf("heads %v %v", ex.ReqHeader, ex.ResHeader)
 	}
-	ex.Start, ex.Took, ex.First, ex.ReqHeader, ex.ResHeader = time.Time{}, 0, 0, nil, nil
+	ex.Start, ex.Took, ex.First, ex.ReqHeader, ex.ResHeader = time.Time{}, 0, 0, traffic.Head{}, traffic.Head{}
 	if fmt.Sprintf("%+v", ex) != fmt.Sprintf("%+v", want) {
 		t.Errorf("got  %+v\nwant %+v", ex, want)
 	}

@@ -207,14 +207,7 @@ func (c *call) sendService(req *http.Request, cat *lane.Catalog, ask *lane.Reque
 }
 
 // sendOut sends a request to a host that is no service.
-func (c *call) sendOut(req *http.Request, tag lane.Tag, dec *lane.Decision) (*http.Response, error) {
-	t := c.t
-	t.carriers.Strip(req.Header)
-	if tag.Kind == lane.TagLane && t.names.Colored(c.asked) {
-		t.carriers.Write(req.Header, string(tag.Lane))
-		c.ex.Lane = tag.Lane
-	}
-	c.ex.Addr = c.asked
+func (c *call) sendOut(req *http.Request, dec *lane.Decision) (*http.Response, error) {
 	resp, err := c.toHost(req)
 	if err != nil {
 		return c.lost(req, err, "", nil)

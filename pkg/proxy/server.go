@@ -3,59 +3,71 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
+
+	"lane/pkg/traffic"
 )
 
-// server is what every front listens with: an http.Server that knows how many
-// requests are in it, and that ends hijacked connections too, which net/http
-// forgets.
+// server is what every front listens with. HTTP/1 it reads itself, a line for
+// each connection; HTTP/2 it hands to net/http. It knows how many requests are
+// in it, and ends every connection that came through it, hijacked ones too.
+//
+//	accept --> line --+-- HTTP/1: the front's own way, or a handler
+//	                  +-- HTTP/2: net/http, a handler for each stream
 type server struct {
-	http  http.Server
-	drain time.Duration
+	front  traffic.Front
+	lines  func(l *line) // serves one request of a line
+	h2     http.Server
+	doors  *doors // what h2 accepts
+	h2c    bool   // HTTP/2 with prior knowledge is taken
+	drain  time.Duration
+	logger *slog.Logger
+	t      *Transport
 
-	mu     sync.Mutex
-	idle   *sync.Cond // signalled when handlers reaches 0
-	active int        // requests that are being served, upgraded ones apart
-	inside int        // handlers that have not returned
-	ended  bool
-	conns  map[net.Conn]struct{}
+	mu       sync.Mutex
+	idle     *sync.Cond // signalled when a count falls
+	active   int        // requests that are being served, upgraded ones apart
+	inside   int        // lines and handlers that have not returned
+	draining bool
+	ended    bool
+	all      map[*line]struct{}
+	conns    map[net.Conn]struct{} // hijacked, or made by a front
 }
 
-const maxStreams = 1000
+const (
+	maxStreams = 1000
+	headWait   = 30 * time.Second // for the rest of a head
+	idleWait   = 2 * time.Minute  // for the next request
+)
 
 // handler serves one request through our writer.
 type handler func(w *writer, r *http.Request)
 
-// newServer makes a server of HTTP/1, and of HTTP/2 with prior knowledge (h2c) if
-// asked to.
-func newServer(h handler, h2c bool, drain time.Duration, logger *slog.Logger) *server {
-	s := &server{drain: orDefault(drain, 30*time.Second), conns: map[net.Conn]struct{}{}}
+// newServer makes a server. lines serves what comes as HTTP/1, h what comes as
+// HTTP/2: with prior knowledge only if h2c says so.
+func newServer(t *Transport, front traffic.Front, lines func(l *line), h handler, h2c bool, drain time.Duration) *server {
+	s := &server{t: t, front: front, lines: lines, h2c: h2c, drain: orDefault(drain, 30*time.Second), logger: t.logger,
+		all: map[*line]struct{}{}, conns: map[net.Conn]struct{}{}, doors: newDoors()}
 	s.idle = sync.NewCond(&s.mu)
 	var p http.Protocols
-	p.SetHTTP1(true)
-	p.SetUnencryptedHTTP2(h2c)
-	s.http = http.Server{
+	p.SetUnencryptedHTTP2(true)
+	p.SetHTTP2(true)
+	s.h2 = http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(h, w, r) }),
 		Protocols:         &p,
-		ReadHeaderTimeout: 30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		// OPTIONS * is for the application, not for us.
-		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: headWait,
+		IdleTimeout:       idleWait,
+		ConnContext:       withDoor,
+		ErrorLog:          slog.NewLogLogger(t.logger.Handler(), slog.LevelDebug),
 		// Streams that stay open, as subscriptions do, must not use the default of
 		// 250 up: many servers that we stand in for have no limit at all.
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-	}
-	if h2c {
-		// net/http waits for the preface without a deadline.
-		s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-			_ = c.SetReadDeadline(time.Now().Add(s.http.ReadHeaderTimeout))
-			return ctx
-		}
 	}
 	return s
 }
@@ -66,15 +78,6 @@ func (s *server) serve(h handler, w http.ResponseWriter, r *http.Request) {
 	}
 	lw := &writer{ResponseWriter: w, srv: s, head: r.Method == http.MethodHead}
 	defer s.leave(lw)
-	if r.Method == "PRI" { // the preface of HTTP/2, where it is not spoken
-		http.Error(lw, "HTTP/1.1 only", http.StatusHTTPVersionNotSupported)
-		return
-	}
-	if r.ContentLength != 0 && r.ProtoMajor == 1 {
-		// Otherwise net/http eats what is left of an upload when the answer
-		// begins. HTTP/1 has it, so there is no error.
-		_ = http.NewResponseController(w).EnableFullDuplex()
-	}
 	h(lw, r)
 }
 
@@ -97,9 +100,7 @@ func (s *server) leave(w *writer) {
 	if w.hj == nil {
 		s.active--
 	}
-	if s.inside == 0 {
-		s.idle.Broadcast()
-	}
+	s.idle.Broadcast()
 }
 
 // inFlight counts requests, without connections that have switched protocols.
@@ -114,6 +115,7 @@ func (s *server) hijacked(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.active--
+	s.idle.Broadcast()
 	s.conns[c] = struct{}{}
 	if s.ended {
 		c.Close()
@@ -144,33 +146,164 @@ func (s *server) track(c net.Conn) {
 	}
 }
 
-// run serves until ctx ends or the listener fails. Then it accepts nothing
-// more, waits for the requests in it at most for drain, closes what is left,
-// and returns when every handler has returned.
+// take serves a connection on a goroutine of its own, which run waits for.
+func (s *server) take(l *line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining || s.ended {
+		l.conn.Close()
+		return
+	}
+	s.inside++
+	s.all[l] = struct{}{}
+	go func() {
+		defer s.drop(l)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		l.ctx = ctx
+		l.serve()
+	}()
+}
+
+// drop forgets a line that has ended.
+func (s *server) drop(l *line) {
+	l.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inside--
+	delete(s.all, l)
+	s.idle.Broadcast()
+}
+
+// begin counts a request of a line; false if there is to be none.
+func (s *server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.active++
+	return true
+}
+
+// done is the end of a request of a line. It reports whether more are wanted.
+func (s *server) done(upgraded bool) (more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !upgraded {
+		s.active--
+	}
+	if s.draining {
+		s.idle.Broadcast()
+	}
+	return !s.draining
+}
+
+// closing reports whether connections are to end with the request that is in
+// them.
+func (s *server) closing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
+// accept takes connections until the listener ends.
+func (s *server) accept(ctx context.Context, ln net.Listener) error {
+	wait := time.Duration(0)
+	for {
+		conn, err := ln.Accept()
+		var net_ net.Error
+		switch {
+		case err == nil:
+			wait = 0
+			s.take(newLine(s, conn))
+			continue
+		case !errors.As(err, &net_) || errors.Is(err, net.ErrClosed):
+			return err
+		}
+		// Too many open files, for one: it passes.
+		if !passing(err) {
+			return err
+		}
+		wait = min(max(2*wait, 5*time.Millisecond), time.Second)
+		s.logger.Debug("accept", "err", err)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// run serves until ctx ends or the listener fails; ln is nil for a server that
+// is given its connections. Then it accepts nothing more, waits for the requests
+// in it at most for drain, closes what is left, and returns when every line and
+// handler has returned.
 func (s *server) run(ctx context.Context, ln net.Listener) error {
-	failed := make(chan error, 1)
-	go func() { failed <- s.http.Serve(ln) }()
+	failed, h2 := make(chan error, 1), make(chan struct{})
+	go func() { defer close(h2); _ = s.h2.Serve(s.doors) }()
+	if ln != nil {
+		go func() { failed <- s.accept(ctx, ln) }()
+	}
 	var err error
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drain)
-		_ = s.http.Shutdown(wait) // what it leaves is closed below
-		cancel()
-		_ = <-failed
+		if ln != nil {
+			ln.Close()
+			_ = <-failed
+		}
+		s.wait(context.WithoutCancel(ctx))
 	}
-	s.http.Close()
+	s.h2.Close()
+	s.doors.Close()
+	<-h2
 	s.mu.Lock()
-	s.ended = true
+	s.ended, s.draining = true, true
 	for c := range s.conns {
 		c.Close()
+	}
+	for l := range s.all {
+		l.conn.Close()
 	}
 	for s.inside > 0 {
 		s.idle.Wait()
 	}
 	s.mu.Unlock()
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
 	return err
+}
+
+// wait lets the requests that are inside end, for at most drain. Connections
+// without one end now.
+func (s *server) wait(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.drain)
+	defer cancel()
+	s.mu.Lock()
+	s.draining = true
+	for l := range s.all {
+		l.endIdle()
+	}
+	s.mu.Unlock()
+	shut := make(chan struct{})
+	go func() { defer close(shut); _ = s.h2.Shutdown(ctx) }() // what it leaves is closed later
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.idle.Broadcast()
+	})
+	defer stop()
+	s.mu.Lock()
+	for s.active > 0 && ctx.Err() == nil {
+		s.idle.Wait()
+	}
+	s.mu.Unlock()
+	<-shut
+}
+
+// replay is a connection from which head has been read already.
+func replay(conn net.Conn, head string) stream {
+	if head == "" {
+		return stream{conn, conn}
+	}
+	return stream{conn, io.MultiReader(strings.NewReader(head), conn)}
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"io"
 	"net"
 	"os"
 	"strings"
@@ -231,9 +230,3 @@ func (h *held) CloseWrite() error {
 }
 
 var _ duplex = (*held)(nil)
-
-// rest is the connection with what was read of it already, for whoever reads the
-// inside.
-func (h *held) rest() io.Reader {
-	return io.MultiReader(strings.NewReader(string(h.buf)), h.Conn)
-}

@@ -178,7 +178,7 @@ func (p *Problem) untrusted(where string, e *HandshakeError, in *lane.Instance) 
 // open makes TLS with a caller whose connection is to be read, and gives it to the
 // inner server.
 func (f *Forward) open(c *call, w *writer, h *held, conf *tls.Config) {
-	conn := tls.Server(&door{stream{h.Conn, h.rest()}, c.asked}, conf)
+	conn := tls.Server(&door{replay(h.Conn, string(h.buf)), c.asked}, conf)
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeLimit)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -188,7 +188,11 @@ func (f *Forward) open(c *call, w *writer, h *held, conf *tls.Config) {
 	}
 	w.given = true
 	f.srv.handOver(h.Conn)
-	f.doors.give(conn)
+	if conn.ConnectionState().NegotiatedProtocol == "h2" {
+		f.inner.doors.give(conn)
+		return
+	}
+	f.serveInside(conn, c.asked, conn)
 }
 
 // misdirected says why a request inside TLS is not for the host that CONNECT

@@ -88,6 +88,9 @@ type Transport struct {
 	secured  secured
 	external ways // to everything else
 	opened   ways // to everything else, for what was opened: with roots of its own
+	nearby   pool // to instances, by our own engine
+	outside  pool // to everything else that no proxy leads to
+	marks    marks
 	upstream upstream
 	ejected  ejected
 	self     ownAddrs
@@ -140,6 +143,8 @@ func NewTransport(cfg Config) (*Transport, error) {
 	}
 	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self}
 	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
+	t.marks = newMarks(t.carriers)
+	t.nearby.dial, t.outside.dial = t.near.dial, t.far.dial
 	t.services = newWays(t.near.dial)
 	t.external = ways{newHTTP(t.far.dial), newH2C(func(ctx context.Context, _, addr string) (net.Conn, error) { return t.dialOut(ctx, addr) })}
 	secure(t.external.plain, nil)
@@ -166,6 +171,8 @@ func (t *Transport) Close() {
 	t.secured.close()
 	t.external.close()
 	t.opened.close()
+	t.nearby.close()
+	t.outside.close()
 }
 
 // Counts are the totals so far.
@@ -198,6 +205,24 @@ func (c *call) forward(req *http.Request) (*http.Response, error) {
 	if prob != nil {
 		return c.refuse(req, prob, nil)
 	}
+	dec := decisions.Get().(*lane.Decision)
+	defer decisions.Put(dec)
+	ask := c.decide(service, cat, dec)
+	if service == "" {
+		c.colorOut(req.Header, ask.Tag)
+		return c.sendOut(req, dec)
+	}
+	if dec.Kind == lane.KindError {
+		return c.refuse(req, t.problem(req.Context(), cat, &ask, dec), dec)
+	}
+	c.colorIn(req.Header, dec)
+	// 4 Send, 5 Record: when the response's body ends.
+	return c.sendService(req, cat, &ask, dec)
+}
+
+// decide finds the tag of a request of the developer's, and what it leads to.
+func (c *call) decide(service string, cat *lane.Catalog, dec *lane.Decision) lane.Request {
+	t := c.t
 	// 1 Color. What the request says comes first: it is how an untagged call is
 	// made, and how a service passes on what it was called with.
 	c.hostTag(service)
@@ -206,30 +231,33 @@ func (c *call) forward(req *http.Request) (*http.Response, error) {
 	if tag.Kind == lane.TagNone && t.lane != "" {
 		tag = lane.Tag{Kind: lane.TagLane, Lane: t.lane, Raw: string(t.lane)}
 	}
-
 	// 3 Decide.
 	ask := lane.Request{
 		Service: service, External: service == "", Tag: tag, Hops: c.passed,
 		TraceID: c.ex.TraceID, Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
 	}
-	dec := decisions.Get().(*lane.Decision)
-	defer decisions.Put(dec)
 	t.router.DecideInto(dec, cat, &ask)
 	c.decided(dec)
+	return ask
+}
 
-	if service == "" {
-		return c.sendOut(req, tag, dec)
-	}
-	if dec.Kind == lane.KindError {
-		return c.refuse(req, t.problem(req.Context(), cat, &ask, dec), dec)
-	}
-	if w := t.color(req.Header, c.got, dec.PassOn); len(w) > 0 {
+// colorIn writes what a service is to see.
+func (c *call) colorIn(h http.Header, dec *lane.Decision) {
+	if w := c.t.color(h, c.got, dec.PassOn); len(w) > 0 {
 		c.ex.Warnings = append(c.ex.Warnings, w...)
 	}
-	lane.WriteHops(req.Header, c.passed+1)
+	lane.WriteHops(h, c.passed+1)
+}
 
-	// 4 Send, 5 Record: when the response's body ends.
-	return c.sendService(req, cat, &ask, dec)
+// colorOut takes away what a host that is no service is not to see.
+func (c *call) colorOut(h http.Header, tag lane.Tag) {
+	t := c.t
+	t.carriers.Strip(h)
+	if tag.Kind == lane.TagLane && t.names.Colored(c.asked) {
+		t.carriers.Write(h, string(tag.Lane))
+		c.ex.Lane = tag.Lane
+	}
+	c.ex.Addr = c.asked
 }
 
 // color writes what goes on with the request. A carrier that already says it

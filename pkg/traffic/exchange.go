@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"net/http"
 	"time"
 
 	"lane/pkg/lane"
@@ -60,8 +59,8 @@ type Exchange struct {
 	Err string
 
 	TraceID   string
-	ReqHeader http.Header // may be nil
-	ResHeader http.Header // may be nil
+	ReqHeader Head
+	ResHeader Head
 	Warnings  []string
 }
 

@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -103,23 +102,6 @@ func secretName(name string) bool {
 		}
 	}
 	return false
-}
-
-// MaskHeader returns a copy of h with secret values masked; the scheme of an
-// Authorization value (Bearer, Basic) and the names of cookies stay.
-func MaskHeader(h http.Header) http.Header {
-	if h == nil {
-		return nil
-	}
-	out := make(http.Header, len(h))
-	for k, values := range h {
-		masked := make([]string, len(values))
-		for i, v := range values {
-			masked[i] = MaskHeaderValue(k, v)
-		}
-		out[k] = masked
-	}
-	return out
 }
 
 // MaskHeaderValue masks one value of a header if the name or the value asks for

@@ -179,7 +179,7 @@ func TestMaskURL(t *testing.T) {
 	}
 }
 
-func TestMaskHeader(t *testing.T) {
+func TestHeadMasks(t *testing.T) {
 	h := http.Header{
 		"Authorization":       {"Bearer abc.def", "raw-secret"},
 		"Proxy-Authorization": {"Basic dTpw"},
@@ -194,7 +194,7 @@ func TestMaskHeader(t *testing.T) {
 		"Sec-Websocket-Key":   {"dGhl"},
 		"Content-Type":        {"text/plain"},
 	}
-	got := MaskHeader(h)
+	got := HeadOf(h).Header()
 	for k, want := range map[string]string{
 		"Authorization": "Bearer ***|***", "Proxy-Authorization": "Basic ***", "Cookie": "sid=***; theme=***;***",
 		"Set-Cookie": "sid=***; Path=/; HttpOnly", "X-Vault-Token": "***", "X-Api-Key": "***", "Apikey": "***",
@@ -208,7 +208,7 @@ func TestMaskHeader(t *testing.T) {
 	if h.Get("Authorization") != "Bearer abc.def" {
 		t.Error("the original was changed")
 	}
-	if MaskHeader(nil) != nil {
+	if HeadOf(nil).Header() != nil {
 		t.Error("a header out of nothing")
 	}
 }
@@ -247,4 +247,19 @@ func FuzzPrintable(f *testing.F) {
 		MaskURL(s)
 		MaskHeaderValue("Cookie", s)
 	})
+}
+
+func TestHeadText(t *testing.T) {
+	h := HeadText("Host: svc\r\nX-Api-Key:  k \r\naccept: a\r\naccept: b\r\nno colon\r\n").Header()
+	if h["Host"][0] != "svc" || h["X-Api-Key"][0] != "***" || len(h["accept"]) != 2 || len(h) != 3 {
+		t.Errorf("%v", h)
+	}
+	long := "A: " + strings.Repeat("x", 3000) + "\r\nB: " + strings.Repeat("y", 3000) + "\r\n"
+	h = HeadText(long).Header()
+	if len(h) != 1 || len(h["A"][0]) > maxField+len("…") {
+		t.Errorf("%d fields, %d bytes", len(h), len(h["A"][0]))
+	}
+	if h := HeadOf(http.Header{"A": {"b\r\nC: d"}}).Header(); len(h) != 1 || h["A"][0] != "b  C: d" {
+		t.Errorf("a value ended its line: %v", h)
+	}
 }

@@ -88,10 +88,10 @@ func Exchanges() []traffic.Exchange {
 			Method: "GET", URL: "http://users/v1/users/7", Proto: "HTTP/1.1", Service: "users", Lane: l,
 			Kind: lane.KindFallback, Reason: "lane_absent", Instance: "users-7f9c", Addr: "10.2.0.14:8080",
 			Tries: 1, Status: 200, ResSize: 412, TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
-			ReqHeader: http.Header{"Accept": {"application/json"}, "Authorization": {"Bearer eyJhbGciOiJIUzI1NiJ9.e30.x"},
-				"Baggage": {"lane=dev-alice"}, "User-Agent": {"curl/8.5.0"}, "X-Lane-Tag": {"dev-alice"}},
-			ResHeader: http.Header{"Content-Type": {"application/json"}, "Set-Cookie": {"sid=31d4; Path=/; HttpOnly"},
-				"X-Lane-Decision": {"FALLBACK_BASELINE; lane=dev-alice; reason=lane_absent; instance=users-7f9c"}},
+			ReqHeader: traffic.HeadOf(http.Header{"Accept": {"application/json"}, "Authorization": {"Bearer eyJhbGciOiJIUzI1NiJ9.e30.x"},
+				"Baggage": {"lane=dev-alice"}, "User-Agent": {"curl/8.5.0"}, "X-Lane-Tag": {"dev-alice"}}),
+			ResHeader: traffic.HeadOf(http.Header{"Content-Type": {"application/json"}, "Set-Cookie": {"sid=31d4; Path=/; HttpOnly"},
+				"X-Lane-Decision": {"FALLBACK_BASELINE; lane=dev-alice; reason=lane_absent; instance=users-7f9c"}}),
 			Warnings: []string{"quarantined:users-tmp"}},
 	}
 	for i := range rows {

@@ -1,0 +1,311 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lane/pkg/http1"
+)
+
+// bridge is a request of a line as net/http's handlers know it: for what our own
+// engine does not do itself, CONNECT and TLS among it.
+type bridge struct {
+	l       *line
+	h       http.Header
+	out     []byte
+	wrote   bool
+	chunked bool
+	nobody  bool
+	hj      bool
+	trailer []string // announced
+	body    *bridgeBody
+	err     error
+}
+
+var (
+	_ http.Flusher  = (*bridge)(nil)
+	_ http.Hijacker = (*bridge)(nil)
+)
+
+func newBridge(l *line) *bridge { return &bridge{l: l, h: http.Header{}} }
+
+// handle serves the line's request by a handler. head is the request's whole
+// head, which net/http reads again: what is strict enough for us is for it.
+func (l *line) handle(h handler, target string) {
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(
+		l.req.Method + " " + l.req.Target + " HTTP/1." + strconv.Itoa(l.req.Minor) + "\r\n" + l.fields)))
+	if err != nil {
+		l.malformed(&http1.Error{Status: 400, Why: "it cannot be read"})
+		return
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	if target != "" {
+		ctx = context.WithValue(ctx, doorKey{}, target)
+	}
+	r = r.WithContext(ctx)
+	r.RemoteAddr, r.TLS = l.from, l.tls
+	b := newBridge(l)
+	b.body = &bridgeBody{b: b, r: r, cancel: cancel}
+	r.Body = b.body
+	if l.up.Ended() {
+		r.Body = http.NoBody
+		l.listen(cancel, nil)
+	} else {
+		_ = l.conn.SetReadDeadline(time.Time{})
+		l.idleTill = time.Time{}
+	}
+	defer l.hush()
+	defer b.body.end()
+	w := &writer{ResponseWriter: b, srv: l.srv, head: r.Method == http.MethodHead}
+	defer func() {
+		l.taken = w.hj != nil
+		w.end()
+	}()
+	h(w, r)
+	if !b.hj {
+		b.finish()
+	}
+}
+
+// bridgeBody is the request's body. Its end is where the caller can be listened
+// to.
+type bridgeBody struct {
+	b      *bridge
+	r      *http.Request
+	cancel func()
+	closed atomic.Bool
+	mu     sync.Mutex // held while it is read: a transport reads on a goroutine of its own
+}
+
+func (b *bridgeBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	l := b.b.l
+	if l.asked100 {
+		l.asked100 = false
+		if !b.b.wrote {
+			if _, err := io.WriteString(l.conn, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+				return 0, err
+			}
+		}
+	}
+	n, err := l.up.Read(p)
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		for i := range l.up.Trailer {
+			if b.r.Trailer == nil {
+				b.r.Trailer = http.Header{}
+			}
+			f := &l.up.Trailer[i]
+			b.r.Trailer.Add(f.Name, f.Value)
+		}
+		l.listen(b.cancel, nil)
+	case b.closed.Load():
+		err = http.ErrBodyReadAfterClose
+	default:
+		l.left()
+		b.cancel()
+	}
+	return n, err
+}
+
+// Close says that no more is wanted: what is left is the line's to discard.
+func (b *bridgeBody) Close() error { b.closed.Store(true); return nil }
+
+// end waits until nobody reads any more.
+func (b *bridgeBody) end() {
+	if b.closed.Swap(true); b.mu.TryLock() {
+		b.mu.Unlock()
+		return
+	}
+	_ = b.b.l.conn.SetReadDeadline(longAgo)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.b.l.ear.done == nil { // or it listens, and is woken by hush
+		_ = b.b.l.conn.SetReadDeadline(time.Time{})
+	}
+}
+
+func (b *bridge) Header() http.Header { return b.h }
+
+func (b *bridge) WriteHeader(code int) {
+	if b.wrote || b.hj {
+		return
+	}
+	l := b.l
+	b.out = appendStatus(b.out, code)
+	if code < 200 {
+		b.out = appendHeader(b.out, b.h)
+		b.out = append(b.out, "\r\n"...)
+		b.Flush()
+		return
+	}
+	b.wrote = true
+	b.nobody = l.req.Method == http.MethodHead || code == http.StatusNoContent || code == http.StatusNotModified
+	_, length := b.h["Content-Length"]
+	if code == http.StatusNoContent {
+		delete(b.h, "Content-Length")
+	}
+	b.trailer = b.h["Trailer"]
+	b.out = appendHeader(b.out, b.h)
+	if _, ok := b.h["Date"]; !ok {
+		b.out = appendDate(b.out)
+	}
+	switch {
+	case b.nobody || length:
+	case l.req.Minor > 0:
+		b.chunked = true
+		b.out = append(b.out, "Transfer-Encoding: chunked\r\n"...)
+	default:
+		l.last = true
+	}
+	l.last = l.last || l.srv.closing() || l.asked100
+	b.out = l.appendConnection(b.out)
+	b.out = append(b.out, "\r\n"...)
+}
+
+func (b *bridge) Write(p []byte) (int, error) {
+	if b.hj {
+		return 0, http.ErrHijacked
+	}
+	if !b.wrote {
+		b.WriteHeader(http.StatusOK)
+	}
+	if b.nobody {
+		return 0, http.ErrBodyNotAllowed
+	}
+	if len(p) == 0 || b.err != nil {
+		return 0, b.err
+	}
+	if b.chunked {
+		b.out = http1.AppendChunkSize(b.out, len(p))
+	}
+	b.out = append(b.out, p...)
+	if b.chunked {
+		b.out = append(b.out, "\r\n"...)
+	}
+	if len(b.out) > 4<<10 {
+		b.Flush()
+	}
+	return len(p), b.err
+}
+
+// Flush writes what is there.
+func (b *bridge) Flush() {
+	if !b.wrote && len(b.out) == 0 {
+		b.WriteHeader(http.StatusOK)
+	}
+	if b.err != nil || len(b.out) == 0 {
+		return
+	}
+	if _, b.err = b.l.conn.Write(b.out); b.err != nil {
+		b.l.left()
+	}
+	b.out = b.out[:0]
+}
+
+// finish ends the response.
+func (b *bridge) finish() {
+	if !b.wrote {
+		b.WriteHeader(http.StatusOK)
+	}
+	if b.chunked {
+		b.out = append(b.out, "0\r\n"...)
+		for k, v := range b.h {
+			name, late := strings.CutPrefix(k, http.TrailerPrefix)
+			if late || hasToken(b.trailer, k) {
+				b.out = appendHeader(b.out, http.Header{name: v})
+			}
+		}
+		b.out = append(b.out, "\r\n"...)
+	}
+	b.Flush()
+}
+
+// Hijack gives the connection with what was read of it.
+func (b *bridge) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if b.hj || b.wrote {
+		return nil, nil, http.ErrHijacked
+	}
+	if b.body != nil {
+		b.body.end()
+	}
+	b.l.hush()
+	rest := bytes.Clone(b.l.in.Buffered())
+	b.l.in.Discard(len(rest))
+	br := bufio.NewReaderSize(replay(b.l.conn, string(rest)), max(len(rest), 4<<10))
+	if len(rest) > 0 {
+		if _, err := br.Peek(len(rest)); err != nil {
+			return nil, nil, err
+		}
+	}
+	b.hj = true
+	return b.l.conn, bufio.NewReadWriter(br, bufio.NewWriter(b.l.conn)), nil
+}
+
+// SetReadDeadline is for http.ResponseController.
+func (b *bridge) SetReadDeadline(t time.Time) error { return b.l.conn.SetReadDeadline(t) }
+
+// SetWriteDeadline is for http.ResponseController.
+func (b *bridge) SetWriteDeadline(t time.Time) error { return b.l.conn.SetWriteDeadline(t) }
+
+// EnableFullDuplex is for http.ResponseController: it is never off.
+func (b *bridge) EnableFullDuplex() error { return nil }
+
+// appendStatus appends the line that a response begins with.
+func appendStatus(dst []byte, code int) []byte {
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = strconv.AppendInt(dst, int64(code), 10)
+	dst = append(dst, ' ')
+	dst = append(dst, http.StatusText(code)...)
+	return append(dst, "\r\n"...)
+}
+
+// appendHeader appends the fields of a map, but what its own framing says.
+func appendHeader(dst []byte, h http.Header) []byte {
+	for k, values := range h {
+		if strings.HasPrefix(k, http.TrailerPrefix) || k == "Transfer-Encoding" || k == "Connection" {
+			continue
+		}
+		for _, v := range values {
+			dst = append(append(append(dst, k...), ": "...), v...)
+			dst = append(dst, "\r\n"...)
+		}
+	}
+	return dst
+}
+
+// appendDate appends the time at which a response was made that does not say it
+// (RFC 9110, 6.6.1).
+func appendDate(dst []byte) []byte {
+	dst = append(dst, "Date: "...)
+	dst = time.Now().UTC().AppendFormat(dst, http.TimeFormat)
+	return append(dst, "\r\n"...)
+}
+
+// appendConnection appends what becomes of the caller's connection, where that
+// is not what its HTTP takes for granted.
+func (l *line) appendConnection(dst []byte) []byte {
+	switch {
+	case l.last:
+		return append(dst, "Connection: close\r\n"...)
+	case l.req.Minor == 0:
+		return append(dst, "Connection: keep-alive\r\n"...)
+	}
+	return dst
+}

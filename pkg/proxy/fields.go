@@ -1,0 +1,262 @@
+package proxy
+
+import (
+	"strconv"
+	"strings"
+
+	"lane/pkg/http1"
+	"lane/pkg/lane"
+)
+
+// hopKind says what becomes of a field that belongs to one connection.
+type hopKind int
+
+const (
+	hopNone hopKind = iota // it belongs to the message
+	hopDrop
+	hopConnection
+	hopUpgrade
+	hopTE
+	hopTrailer
+	hopCoding
+)
+
+// hop tells the fields that end with their connection (RFC 9110, 7.6.1): those of
+// hopHeaders.
+func hop(f *http1.Field) hopKind {
+	switch len(f.Name) {
+	case 2:
+		if f.Is("TE") {
+			return hopTE
+		}
+	case 7:
+		if f.Is("Trailer") {
+			return hopTrailer
+		}
+		if f.Is("Upgrade") {
+			return hopUpgrade
+		}
+	case 10:
+		if f.Is("Connection") {
+			return hopConnection
+		}
+		if f.Is("Keep-Alive") {
+			return hopDrop
+		}
+	case 14:
+		if f.Is("HTTP2-Settings") {
+			return hopDrop
+		}
+	case 16:
+		if f.Is("Proxy-Connection") {
+			return hopDrop
+		}
+	case 17:
+		if f.Is("Transfer-Encoding") {
+			return hopCoding
+		}
+	case 18:
+		if f.Is("Proxy-Authenticate") {
+			return hopDrop
+		}
+	case 19:
+		if f.Is("Proxy-Authorization") {
+			return hopDrop
+		}
+	case 25:
+		if f.Is("Proxy-Authentication-Info") {
+			return hopDrop
+		}
+	}
+	return hopNone
+}
+
+// appendLine appends a field as it came.
+func appendLine(dst []byte, f *http1.Field) []byte {
+	return append(append(dst, f.Line...), "\r\n"...)
+}
+
+// appendRequest appends the head that the server gets.
+func (l *line) appendRequest(dst []byte) []byte {
+	req, k, c := &l.req, &l.way.k, &l.way.c
+	dst = append(append(dst, req.Method...), ' ')
+	dst = append(append(dst, c.target...), " HTTP/1.1\r\n"...)
+	k.begin()
+	host, te := false, false
+	for i := range req.Fields {
+		f := &req.Fields[i]
+		if n := k.which[i]; n >= 0 {
+			dst = k.line(dst, n, f)
+			continue
+		}
+		switch hop(f) {
+		case hopNone:
+			switch {
+			case f.Is("Host"):
+				host = true
+				if f.Value == c.host {
+					dst = appendLine(dst, f)
+				} else {
+					dst = append(append(append(dst, f.Name...), ": "...), c.host...)
+					dst = append(dst, "\r\n"...)
+				}
+			case !req.Named(f):
+				dst = appendLine(dst, f)
+			}
+		case hopCoding:
+			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+		case hopTrailer:
+			if req.Chunked {
+				dst = appendLine(dst, f)
+			}
+		case hopTE: // gRPC servers want to see it, and it is true of us
+			if !te && hasToken([]string{f.Value}, "trailers") {
+				te = true
+				dst = append(dst, "TE: trailers\r\n"...)
+			}
+		case hopUpgrade:
+			if c.upgrade != "" {
+				dst = append(append(append(dst, "Connection: Upgrade\r\nUpgrade: "...), c.upgrade...), "\r\n"...)
+			}
+		}
+	}
+	if !host {
+		dst = append(append(append(dst, "Host: "...), c.host...), "\r\n"...)
+	}
+	return append(k.rest(dst), "\r\n"...)
+}
+
+// appendStatus appends the first line of the server's response.
+func (l *line) appendStatus(dst []byte) []byte {
+	res := &l.way.res
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = append(strconv.AppendInt(dst, int64(res.Status), 10), ' ')
+	return append(append(dst, res.Reason...), "\r\n"...)
+}
+
+// appendFields appends the response's fields but those that end here. special,
+// if set, is asked first and says whether it has dealt with a field.
+func (l *line) appendFields(dst []byte, special func(dst []byte, f *http1.Field) ([]byte, bool)) []byte {
+	res := &l.way.res
+	for i := range res.Fields {
+		f := &res.Fields[i]
+		if special != nil {
+			var done bool
+			if dst, done = special(dst, f); done {
+				continue
+			}
+		}
+		if hop(f) == hopNone && !res.Named(f) {
+			dst = appendLine(dst, f)
+		}
+	}
+	return dst
+}
+
+// appendResponse appends the head that the caller gets. The front nearest to the
+// caller says what was decided: what an inner one said is replaced.
+func (l *line) appendResponse(dst []byte, decision, guard string, chunked bool) []byte {
+	res := &l.way.res
+	coded, dated, switched := false, false, res.Status == 101
+	dst = l.appendFields(l.appendStatus(dst), func(dst []byte, f *http1.Field) ([]byte, bool) {
+		switch hop(f) {
+		case hopTrailer:
+			if chunked {
+				dst = appendLine(dst, f)
+			}
+			return dst, true
+		case hopCoding:
+			if chunked && !coded {
+				coded = true
+				dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+			}
+			return dst, true
+		case hopUpgrade:
+			if switched {
+				dst = append(append(append(dst, "Connection: Upgrade\r\nUpgrade: "...), f.Value...), "\r\n"...)
+			}
+			return dst, true
+		}
+		switch len(f.Name) {
+		case 4:
+			dated = dated || f.Is("Date")
+		case len("Content-Length"):
+			// With chunks it says nothing, and 204 has none (RFC 9110, 8.6).
+			if f.Is("Content-Length") && (res.Chunked || res.Status == 204) {
+				return dst, true
+			}
+		case len(lane.HeaderDecision):
+			return dst, f.Is(lane.HeaderDecision)
+		case len(lane.HeaderGuard):
+			return dst, guard != "" && f.Is(lane.HeaderGuard)
+		}
+		return dst, false
+	})
+	if chunked && !coded {
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	}
+	if !dated && !switched {
+		dst = appendDate(dst)
+	}
+	dst = append(append(append(dst, lane.HeaderDecision+": "...), decision...), "\r\n"...)
+	if guard != "" {
+		dst = append(append(append(dst, keyGuard+": "...), guard...), "\r\n"...)
+	}
+	if !switched {
+		dst = l.appendConnection(dst)
+	}
+	return append(dst, "\r\n"...)
+}
+
+// cutTarget parts a request target in absolute form into its scheme, its host and
+// what a server is asked for, byte for byte. ok is false for every other form,
+// and for what net/http is to look at: user names, and hosts that are none.
+func cutTarget(uri, method string) (scheme, host string, t target, ok bool) {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok || uri[0] == '/' {
+		return "", "", "", false
+	}
+	host = rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		host, rest = rest[:end], rest[end:]
+	} else {
+		rest = ""
+	}
+	if !plainHost(host) {
+		return "", "", "", false
+	}
+	switch {
+	case rest == "" && method == "OPTIONS":
+		t = "*" // RFC 9112, 3.2.4
+	case rest == "" || rest[0] == '?':
+		t = target("/" + rest)
+	case rest[0] == '#':
+		return "", "", "", false
+	default:
+		t = target(rest)
+	}
+	return scheme, host, t, true
+}
+
+// plainHost reports whether a host is made of what hosts are made of, with a port
+// that is a number.
+func plainHost(s string) bool {
+	if s == "" || strings.HasPrefix(s, ":") {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c >= 'A' && c <= 'Z', c == '-', c == '.', c == '_':
+		case c == ':':
+			for j := i + 1; j < len(s); j++ {
+				if s[j] < '0' || s[j] > '9' {
+					return false
+				}
+			}
+			return i+1 < len(s)
+		default: // a bracket, too: net/http knows IPv6's forms
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,318 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lane/pkg/http1"
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+)
+
+// maxRequestHead bounds the head of a request, in bytes.
+const maxRequestHead = 128 << 10
+
+// afterRefusal is how long what a refused caller still sends is read: to close
+// at once would take the answer away from it.
+const afterRefusal = 500 * time.Millisecond
+
+// line is a caller's HTTP/1 connection. It reads each head as the bytes that it
+// is, and serves one request after another on one goroutine.
+type line struct {
+	srv    *server
+	conn   net.Conn
+	from   string
+	in     *http1.Reader
+	target string               // what CONNECT named, for a line inside it
+	tls    *tls.ConnectionState // of what we opened
+	ctx    context.Context
+
+	state    atomic.Int32
+	idleTill time.Time // the read deadline that is set
+	req      http1.Request
+	fields   string // the head's text behind its first line
+	up       http1.Body
+	last     bool // nothing is read after this request
+	asked100 bool // the caller waits for 100 before its body
+
+	way   way // the request's way through our own engine
+	ear   ear
+	taken bool // the connection is somebody else's now
+}
+
+// States of a line. An idle one can be ended at any time.
+const (
+	lineBusy int32 = iota
+	lineIdle
+	lineOver
+)
+
+func newLine(s *server, conn net.Conn) *line {
+	return &line{srv: s, conn: conn, in: http1.NewReader(conn), from: conn.RemoteAddr().String()}
+}
+
+// endIdle ends the line if it has no request.
+func (l *line) endIdle() {
+	if l.state.CompareAndSwap(lineIdle, lineOver) {
+		l.conn.Close()
+	}
+}
+
+func (l *line) end() {
+	if !l.taken {
+		l.conn.Close()
+	}
+}
+
+// serve serves requests until one side has enough.
+func (l *line) serve() {
+	for l.await() {
+		head, err := l.in.Head(maxRequestHead, func() { _ = l.conn.SetReadDeadline(time.Now().Add(headWait)); l.idleTill = time.Time{} })
+		switch {
+		case err == nil && head == preface && l.srv.h2c:
+			l.handH2(head)
+			return
+		case err == nil:
+			err = http1.ParseRequest(head, &l.req)
+		}
+		if err != nil {
+			l.malformed(err)
+			return
+		}
+		if !l.request(head) {
+			return
+		}
+	}
+}
+
+// preface is how HTTP/2 with prior knowledge begins, as far as it looks like a
+// head (RFC 9113, 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\n"
+
+// await waits for the first byte of a request.
+func (l *line) await() bool {
+	if len(l.in.Buffered()) > 0 {
+		return !l.srv.closing()
+	}
+	l.state.Store(lineIdle)
+	if l.srv.closing() {
+		return false
+	}
+	if now := time.Now(); l.idleTill.Sub(now) < idleWait/2 {
+		l.idleTill = now.Add(idleWait)
+		_ = l.conn.SetReadDeadline(l.idleTill)
+	}
+	err := l.in.Fill(maxRequestHead)
+	return l.state.CompareAndSwap(lineIdle, lineBusy) && err == nil
+}
+
+// handH2 gives the connection to the server of HTTP/2.
+func (l *line) handH2(head string) {
+	rest := head + string(l.in.Buffered())
+	_ = l.conn.SetReadDeadline(time.Time{})
+	l.taken = true
+	l.srv.doors.give(&door{replay(l.conn, rest), l.target})
+}
+
+// request serves one request; false ends the line.
+func (l *line) request(head string) (more bool) {
+	if !l.srv.begin() {
+		return false
+	}
+	defer func() {
+		// A handler of net/http's kind says in this way that the caller is not to
+		// take what it got for complete. Anything else is a fault of ours, which
+		// must not end the connections of others.
+		if err := recover(); err != nil {
+			if e, ok := err.(error); !ok || !errors.Is(e, http.ErrAbortHandler) {
+				l.srv.logger.Error("panic while serving", "err", err, "stack", string(debug.Stack()))
+			}
+			more = false
+		}
+		if !l.srv.done(l.taken) {
+			more = false
+		}
+	}()
+	l.fields = head[strings.IndexByte(head, '\n')+1:]
+	framing, length := l.req.Framing()
+	l.up.Reset(l.in, framing, length)
+	l.asked100 = l.req.Expect && framing != http1.NoBody
+	l.last = l.req.Close || l.req.Minor == 0 && !l.req.Keep
+	l.srv.lines(l)
+	switch {
+	case l.taken || l.ear.heardEnd():
+		return false
+	case l.up.Ended():
+		return !l.last
+	case l.asked100:
+		return false // whether the body comes nobody knows
+	}
+	// What is left of a body that nobody wanted.
+	return l.discard() && !l.last
+}
+
+// maxDiscard is how much of an unwanted body is read to keep a connection.
+const maxDiscard = 256 << 10
+
+func (l *line) discard() bool {
+	_ = l.conn.SetReadDeadline(time.Now().Add(afterRefusal))
+	l.idleTill = time.Time{}
+	p := buffers.Get().(*[]byte)
+	defer buffers.Put(p)
+	for n := 0; n < maxDiscard; {
+		m, err := l.up.Read(*p)
+		if n += m; err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+	l.linger()
+	return false
+}
+
+// linger ends the connection so that its last answer arrives: what the caller
+// still sends is read for a while.
+func (l *line) linger() {
+	if cw, ok := l.conn.(interface{ CloseWrite() error }); !ok || cw.CloseWrite() != nil {
+		return
+	}
+	_ = l.conn.SetReadDeadline(time.Now().Add(afterRefusal))
+	p := buffers.Get().(*[]byte)
+	defer buffers.Put(p)
+	for {
+		if _, err := l.in.Read(*p); err != nil {
+			return
+		}
+	}
+}
+
+// malformed answers what is not HTTP/1.1, and ends the line: where the next
+// request begins cannot be known.
+func (l *line) malformed(err error) {
+	var wrong *http1.Error
+	if !errors.As(err, &wrong) {
+		return // it ended, or took too long
+	}
+	if !l.srv.begin() {
+		return
+	}
+	defer l.srv.done(false)
+	l.last = true
+	l.req.Method, l.req.Minor, l.fields = "", 1, ""
+	l.up.Reset(l.in, http1.NoBody, 0)
+	t := l.srv.t
+	c := &call{t: t, asked: l.target}
+	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Proto: "HTTP/1.1"}
+	p := &Problem{Code: CodeBadRequest, status: wrong.Status, Message: "this is not a request that can be passed on: " + wrong.Why,
+		Hint: "the connection is closed, for where the next request would begin is not certain"}
+	l.refuse(c, p, nil)
+	l.linger()
+}
+
+// refuse answers with an error of ours.
+func (l *line) refuse(c *call, p *Problem, dec *lane.Decision) {
+	if resp, err := c.refuse(l.net(), p, dec); err == nil {
+		l.answer(c, resp)
+	}
+}
+
+// answer writes a response of net/http's kind.
+func (l *line) answer(c *call, resp *http.Response) {
+	b := newBridge(l)
+	w := &writer{ResponseWriter: b, srv: l.srv, head: l.req.Method == http.MethodHead}
+	c.relay(w, resp)
+	b.finish()
+}
+
+// net is the request for what is written for net/http's: only as much of it as
+// our own errors need.
+func (l *line) net() *http.Request {
+	return (&http.Request{Method: l.req.Method, Header: http.Header{}}).WithContext(l.ctx)
+}
+
+// ear listens to the caller while the server is waited for: a caller that goes
+// away ends the call. It has a goroutine only for requests that take long.
+type ear struct {
+	mu    sync.Mutex
+	ended bool
+	abort func() // ends what is waited for
+	done  chan struct{}
+}
+
+// listen starts listening, or sets what is to be ended. send, which may be nil,
+// is what is done with the caller's bytes before.
+func (l *line) listen(abort func(), send func() error) {
+	e := &l.ear
+	e.mu.Lock()
+	e.abort = abort
+	ended := e.ended
+	e.mu.Unlock()
+	if ended {
+		abort()
+		return
+	}
+	if e.done != nil {
+		return
+	}
+	done := make(chan struct{})
+	e.done = done
+	l.idleTill = time.Time{}
+	_ = l.conn.SetReadDeadline(time.Time{})
+	go func() {
+		defer close(done)
+		if send != nil && send() != nil {
+			return
+		}
+		// A byte of the next request tells that the caller is there, and stays.
+		if len(l.in.Buffered()) > 0 {
+			return
+		}
+		if err := l.in.Fill(maxRequestHead); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			l.left()
+		}
+	}()
+}
+
+// left notes that the caller went away.
+func (l *line) left() {
+	e := &l.ear
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+	if e.abort != nil {
+		e.abort()
+	}
+}
+
+func (e *ear) heardEnd() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ended
+}
+
+// hush stops listening.
+func (l *line) hush() {
+	e := &l.ear
+	if e.done != nil {
+		_ = l.conn.SetReadDeadline(longAgo)
+		<-e.done
+		e.done = nil
+		_ = l.conn.SetReadDeadline(time.Time{})
+		l.idleTill = time.Time{}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.abort = nil
+}
+
+// longAgo is a deadline that wakes a reader.
+var longAgo = time.Unix(1, 0)

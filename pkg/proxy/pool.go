@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"lane/pkg/http1"
+)
+
+// Limits of the connections that wait to be used again.
+const (
+	maxIdle = 512 // to one address
+	// idleFor is under what servers commonly allow.
+	idleFor = 30 * time.Second
+	// freshFor is how long a connection is taken to be open without a look.
+	freshFor = 10 * time.Millisecond
+)
+
+// peer is a connection to a server that speaks HTTP/1.1.
+type peer struct {
+	conn  net.Conn
+	addr  string
+	in    *http1.Reader
+	since time.Time // idle since
+}
+
+// pool keeps connections to servers. Whoever takes one writes and reads on it
+// himself: there is no goroutine for a connection, busy or idle.
+type pool struct {
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	mu     sync.Mutex
+	idle   map[string][]*peer // the last one was used last
+	sweep  *time.Timer
+	closed bool
+}
+
+// take gives an idle connection to addr, nil if there is none.
+func (p *pool) take(addr string, now time.Time) *peer {
+	for {
+		x := p.last(addr)
+		switch {
+		case x == nil:
+			return nil
+		case now.Sub(x.since) < freshFor:
+			return x
+		case now.Sub(x.since) < idleFor && !ended(x.conn):
+			return x
+		}
+		x.conn.Close()
+	}
+}
+
+func (p *pool) last(addr string) *peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.idle[addr]
+	n := len(list) - 1
+	if n < 0 {
+		return nil
+	}
+	x := list[n]
+	list[n] = nil
+	p.idle[addr] = list[:n]
+	return x
+}
+
+// connect makes a new connection.
+func (p *pool) connect(ctx context.Context, addr string) (*peer, error) {
+	conn, err := p.dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &peer{conn: conn, addr: addr, in: http1.NewReader(conn)}, nil
+}
+
+// put keeps a connection for later.
+func (p *pool) put(x *peer, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle[x.addr]) >= maxIdle {
+		x.conn.Close()
+		return
+	}
+	x.since = now
+	if p.idle == nil {
+		p.idle = map[string][]*peer{}
+	}
+	p.idle[x.addr] = append(p.idle[x.addr], x)
+	if p.sweep == nil {
+		p.sweep = time.AfterFunc(idleFor, p.expire)
+	}
+}
+
+// expire closes what was idle for too long. It comes again while there is
+// something idle.
+func (p *pool) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	till := time.Now().Add(-idleFor)
+	for addr, list := range p.idle {
+		n := 0
+		for n < len(list) && list[n].since.Before(till) {
+			list[n].conn.Close()
+			n++
+		}
+		switch {
+		case n == len(list):
+			delete(p.idle, addr)
+		case n > 0:
+			p.idle[addr] = append(list[:0:0], list[n:]...)
+		}
+	}
+	p.sweep = nil
+	if len(p.idle) > 0 {
+		p.sweep = time.AfterFunc(idleFor, p.expire)
+	}
+}
+
+// close ends all that is idle, now and later.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.sweep != nil {
+		p.sweep.Stop()
+	}
+	for _, list := range p.idle {
+		for _, x := range list {
+			x.conn.Close()
+		}
+	}
+	p.idle = nil
+}

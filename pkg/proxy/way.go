@@ -1,0 +1,477 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"lane/pkg/http1"
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+)
+
+const (
+	// maxResponseHead bounds the head of a response, in bytes.
+	maxResponseHead = 256 << 10
+	// patience is how long a server is waited for before the caller is listened
+	// to: most answers come sooner, and need no second goroutine.
+	patience = 20 * time.Millisecond
+	// continueWait is how long a server has to say whether it wants a body that the
+	// caller announced.
+	continueWait = time.Second
+	// uploadWait is how long an upload may last behind its response.
+	uploadWait = 50 * time.Millisecond
+)
+
+var errLeft = errors.New(callerLeft)
+
+// way is the way of one request of a line to a server and back: HTTP/1.1 on both
+// sides, plain, on the line's own goroutine. Heads pass field by field as the
+// bytes that they are; only what carries something of ours is written anew, in
+// its place. Its memory is used again by the line's next request.
+//
+//	caller --line.in--> head, edited --> peer         one write with what is there of the body
+//	caller <--out------ head, edited <-- peer.in      the same
+type way struct {
+	c    call
+	k    marked
+	out  []byte
+	res  http1.Response
+	down http1.Body
+	peer *peer
+	sent atomic.Bool // the whole request's body
+	// heard is set when the server has said something.
+	heard bool
+}
+
+// open starts the record of the line's request. asked is the host as asked, host
+// what the Host field says.
+func (l *line) open(asked, host, url string, tgt target) *call {
+	t, req := l.srv.t, &l.req
+	w := &l.way
+	c := &w.c
+	*c = call{t: t, target: tgt, asked: asked, host: host}
+	w.k.read(&t.marks, &req.Head)
+	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Method: req.Method,
+		Proto: "HTTP/1." + strconv.Itoa(req.Minor), URL: url, TraceID: traceID(w.k.h)}
+	c.upgrading(upgradeIn(req))
+	if t.keep {
+		c.ex.ReqHeader = traffic.HeadText(l.fields)
+	}
+	c.readTag(w.k.h)
+	if len(l.fields) > maxURL { // lets go of a long head
+		c.ex.URL, c.ex.Tag, c.ex.TraceID = strings.Clone(url), strings.Clone(c.ex.Tag), strings.Clone(c.ex.TraceID)
+	}
+	c.passed, _ = lane.Hops(w.k.h)
+	c.guarded = len(w.k.h[keyGuard]) > 0
+	w.k.drop(&req.Head)
+	return c
+}
+
+// upgradeIn is the protocol that a request wants to switch to, or "".
+func upgradeIn(req *http1.Request) string {
+	if !req.Switch || req.Minor == 0 {
+		return ""
+	}
+	var h http.Header
+	for i := range req.Fields {
+		if f := &req.Fields[i]; f.Is("Upgrade") {
+			if h == nil {
+				h = http.Header{"Connection": {"upgrade"}}
+			}
+			h["Upgrade"] = append(h["Upgrade"], f.Value)
+		}
+	}
+	return upgradeOf(h)
+}
+
+// sendService sends the request to an instance of a service, and the response
+// back. guard, if set, is a guard's mark on it.
+func (l *line) sendService(p *pool, cat *lane.Catalog, ask *lane.Request, dec *lane.Decision, guard string) {
+	kind, lan := dec.Kind, dec.Lane
+	in, err := l.way.c.reach(l.ctx, cat, ask, dec, func(in *lane.Instance) error { return l.send(p, in.Addr) })
+	if err != nil {
+		l.fail(err, lan, in)
+		return
+	}
+	dec.Kind, dec.Lane = kind, lan
+	l.respond(p, dec.Header(in), guard)
+}
+
+// send sends the request to one address and waits for the head of the response.
+func (l *line) send(p *pool, addr string) error {
+	w := &l.way
+	x := p.take(addr, w.c.ex.Start)
+	for {
+		reused := x != nil
+		if !reused {
+			ctx, cancel := context.WithCancel(l.ctx)
+			l.listen(cancel, nil)
+			var err error
+			x, err = p.connect(ctx, addr)
+			l.hush()
+			cancel()
+			if l.ear.heardEnd() {
+				if x != nil {
+					x.conn.Close()
+				}
+				return errLeft
+			}
+			if err != nil {
+				return err
+			}
+		}
+		w.peer, w.heard = x, false
+		err := l.talk(x)
+		if err == nil {
+			return nil
+		}
+		x.conn.Close()
+		l.hush()
+		switch {
+		case l.ear.heardEnd():
+			return errLeft
+		case !reused || w.heard || !again(l.req.Method) || l.req.Chunked || l.req.Length > 0:
+			return err
+		}
+		// The server closed a connection that it had kept. Nobody has seen the
+		// request, or it does no harm twice (RFC 9110, 9.2.2).
+		x = nil
+	}
+}
+
+// again reports whether a request may be sent twice.
+func again(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// talk writes the request and reads the response's head.
+func (l *line) talk(x *peer) error {
+	w := &l.way
+	w.out = l.appendRequest(w.out[:0])
+	hold := l.asked100
+	if !hold {
+		w.out = l.appendReady(w.out, &l.up, l.req.Chunked, &w.c.body.n)
+	}
+	if _, err := x.conn.Write(w.out); err != nil {
+		return err
+	}
+	wait := patience
+	switch {
+	case hold:
+		w.sent.Store(false)
+		wait = continueWait
+	case l.up.Ended():
+		w.sent.Store(true)
+	default:
+		w.sent.Store(false)
+		l.listen(func() { x.conn.Close() }, l.upload)
+	}
+	_ = x.conn.SetReadDeadline(time.Now().Add(wait))
+	for {
+		head, err := x.in.Head(maxResponseHead, nil)
+		switch {
+		case err == nil:
+			err = http1.ParseResponse(head, &w.res)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			_ = x.conn.SetReadDeadline(time.Time{})
+			if hold {
+				hold = false
+				if err := l.goOn(x); err != nil {
+					return err
+				}
+				continue
+			}
+			l.listen(func() { x.conn.Close() }, nil)
+			continue
+		}
+		w.heard = w.heard || err == nil || len(x.in.Buffered()) > 0
+		if err != nil {
+			return err
+		}
+		switch s := w.res.Status; {
+		case s == http.StatusContinue:
+			if hold {
+				hold = false
+				if err := l.goOn(x); err != nil {
+					return err
+				}
+			}
+		case s == http.StatusSwitchingProtocols:
+			if w.c.upgrade == "" {
+				return errWrong101
+			}
+			return l.answered(head)
+		case s < 200:
+			l.hint()
+		default:
+			return l.answered(head)
+		}
+	}
+}
+
+// answered notes the head of the final response.
+func (l *line) answered(head string) error {
+	c := &l.way.c
+	c.ex.First = c.t.now().Sub(c.ex.Start)
+	c.ex.Status = l.way.res.Status
+	if c.t.keep {
+		c.ex.ResHeader = traffic.HeadText(head[strings.IndexByte(head, '\n')+1:])
+	}
+	return nil
+}
+
+// goOn tells the caller to send the body that it announced, and passes it on.
+func (l *line) goOn(x *peer) error {
+	l.asked100 = false
+	if _, err := io.WriteString(l.conn, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+		l.left()
+		return err
+	}
+	l.listen(func() { x.conn.Close() }, l.upload)
+	return nil
+}
+
+// hint passes an informational response on.
+func (l *line) hint() {
+	if l.req.Minor == 0 {
+		return
+	}
+	w := &l.way
+	w.out = l.appendFields(l.appendStatus(w.out[:0]), nil)
+	w.out = append(w.out, "\r\n"...)
+	if _, err := l.conn.Write(w.out); err != nil {
+		l.left()
+	}
+}
+
+// appendReady appends what is there of a body, framed as it goes on, without
+// waiting for more.
+func (l *line) appendReady(dst []byte, b *http1.Body, chunked bool, n *atomic.Int64) []byte {
+	p := buffers.Get().(*[]byte)
+	defer buffers.Put(p)
+	for len(dst) < len(*p) && b.Ready() {
+		m, err := b.Read((*p)[:len(*p)-len(dst)])
+		n.Add(int64(m))
+		if m > 0 {
+			dst = appendPiece(dst, (*p)[:m], chunked)
+		}
+		if err != nil {
+			break // its end, or what the next read says again
+		}
+	}
+	if chunked && b.Ended() {
+		dst = appendTrailer(dst, b)
+	}
+	return dst
+}
+
+func appendPiece(dst, p []byte, chunked bool) []byte {
+	if !chunked {
+		return append(dst, p...)
+	}
+	dst = append(http1.AppendChunkSize(dst, len(p)), p...)
+	return append(dst, "\r\n"...)
+}
+
+// appendTrailer appends the end of a chunked body. Fields that belong into a head
+// are left out (RFC 9110, 6.5.1).
+func appendTrailer(dst []byte, b *http1.Body) []byte {
+	dst = append(dst, "0\r\n"...)
+	for i := range b.Trailer {
+		if f := &b.Trailer[i]; hop(f) == hopNone && !f.Is("Content-Length") && !f.Is("Host") {
+			dst = append(append(dst, f.Line...), "\r\n"...)
+		}
+	}
+	return append(dst, "\r\n"...)
+}
+
+// upload sends what was not there yet of the request's body.
+func (l *line) upload() error {
+	w := &l.way
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	var out []byte
+	for {
+		n, err := l.up.Read((*buf)[:len(*buf)/2-32])
+		w.c.body.n.Add(int64(n))
+		out = out[:0]
+		if n > 0 {
+			out = appendPiece((*buf)[len(*buf)/2:len(*buf)/2], (*buf)[:n], l.req.Chunked)
+		}
+		if errors.Is(err, io.EOF) && l.req.Chunked {
+			out = appendTrailer(out, &l.up)
+		}
+		if len(out) > 0 {
+			if _, werr := w.peer.conn.Write(out); werr != nil {
+				return werr // what the server says is read all the same
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			w.sent.Store(true)
+			return nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		case err != nil:
+			l.left()
+			return err
+		}
+	}
+}
+
+// finishRequest ends what belongs to the request's own body once the response has
+// ended, and gives the connection back if it can be used again.
+func (l *line) finishRequest(p *pool, whole bool) {
+	w := &l.way
+	x := w.peer
+	w.peer = nil
+	if !w.sent.Load() && l.ear.done != nil {
+		t := time.NewTimer(uploadWait)
+		select {
+		case <-l.ear.done:
+		case <-t.C:
+			_ = x.conn.SetWriteDeadline(longAgo)
+		}
+		t.Stop()
+	}
+	l.hush()
+	keep := w.res.Minor > 0 && !w.res.Close || w.res.Minor == 0 && w.res.Keep
+	if whole && keep && w.sent.Load() && len(x.in.Buffered()) == 0 && !l.ear.heardEnd() {
+		p.put(x, w.c.ex.Start.Add(w.c.ex.Took))
+		return
+	}
+	x.conn.Close()
+}
+
+// respond sends the response to the caller, and ends the record.
+func (l *line) respond(p *pool, decision, guard string) {
+	w, c := &l.way, &l.way.c
+	if code := w.res.Get(lane.HeaderError); code != "" {
+		c.ex.Note = "answered by an inner hop: " + code
+	}
+	if w.res.Status == http.StatusSwitchingProtocols {
+		l.joinUp(decision)
+		return
+	}
+	framing, length := w.res.Framing(l.req.Method)
+	w.down.Reset(w.peer.in, framing, length)
+	chunked := l.req.Minor > 0 && (framing == http1.ByChunks || framing == http1.ByClose)
+	l.last = l.last || l.asked100 || l.srv.closing() ||
+		l.req.Minor == 0 && (framing == http1.ByChunks || framing == http1.ByClose)
+	w.out = l.appendResponse(w.out[:0], decision, guard, chunked)
+	w.out = l.appendReady(w.out, &w.down, chunked, &c.res.n)
+	if w.down.Ended() {
+		c.finish("") // before the caller has it: who looks then finds it
+	}
+	_, err := l.conn.Write(w.out)
+	if err != nil {
+		l.left()
+	}
+	var broken error
+	if err == nil && !w.down.Ended() {
+		broken = l.download(chunked)
+	}
+	why := ""
+	switch {
+	case l.ear.heardEnd():
+		why = callerLeft
+	case broken != nil:
+		// A body that breaks off must not look complete.
+		why = "the server broke off: " + cause(broken)
+		l.last = true
+		if tcp := tcpOf(l.conn); tcp != nil && !chunked && w.down.Left() < 0 {
+			_ = tcp.SetLinger(0) // its end is the connection's: it has to be a failure
+		}
+	}
+	c.finish(why)
+	l.finishRequest(p, why == "" && framing != http1.ByClose)
+}
+
+// download passes on what was not there yet of the response's body.
+func (l *line) download(chunked bool) (broken error) {
+	w, c := &l.way, &l.way.c
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	const room = 16 // for a chunk's size
+	x := w.peer
+	for {
+		n, err := w.down.Read((*buf)[room : len(*buf)-2])
+		c.res.n.Add(int64(n))
+		out := (*buf)[room : room+n]
+		if chunked && n > 0 {
+			var size [room]byte
+			s := http1.AppendChunkSize(size[:0], n)
+			copy((*buf)[room-len(s):], s)
+			out = append((*buf)[room-len(s):room+n], "\r\n"...)
+		}
+		if chunked && errors.Is(err, io.EOF) {
+			out = appendTrailer(out, &w.down)
+		}
+		if len(out) > 0 {
+			if _, werr := l.conn.Write(out); werr != nil {
+				l.left()
+				return nil
+			}
+		}
+		switch {
+		case err == nil && !w.down.Ended():
+		case err == nil, errors.Is(err, io.EOF):
+			if !chunked || err != nil {
+				return nil
+			}
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			_ = x.conn.SetReadDeadline(time.Time{})
+			l.listen(func() { x.conn.Close() }, nil)
+		default:
+			return err
+		}
+	}
+}
+
+// joinUp joins the two connections after 101.
+func (l *line) joinUp(decision string) {
+	w, c := &l.way, &l.way.c
+	x := w.peer
+	w.peer = nil
+	l.hush()
+	l.taken = true
+	l.srv.hijacked(l.conn)
+	defer l.srv.release(l.conn)
+	defer x.conn.Close()
+	w.out = l.appendResponse(w.out[:0], decision, "", false)
+	_ = l.conn.SetDeadline(time.Time{})
+	_ = x.conn.SetDeadline(time.Time{})
+	if _, err := l.conn.Write(w.out); err != nil {
+		c.finish(callerLeft)
+		return
+	}
+	up, down := join(replay(l.conn, string(l.in.Buffered())), replay(x.conn, string(x.in.Buffered())))
+	c.body.n.Store(up)
+	c.res.n.Store(down)
+	c.finish("")
+}
+
+// fail answers when no server has answered. in is the instance that was tried
+// last, nil for an external host.
+func (l *line) fail(err error, lan lane.Name, in *lane.Instance) {
+	c := &l.way.c
+	if l.ear.heardEnd() || l.ctx.Err() != nil {
+		c.finish(callerLeft + " before the answer")
+		l.last = true
+		return
+	}
+	if resp, err := c.lost(l.net(), err, lan, in); err == nil {
+		l.answer(c, resp)
+	}
+}
