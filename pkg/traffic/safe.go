@@ -87,11 +87,15 @@ func SecretHeader(name string) bool {
 	return secretHeaders[n] || !notSecret[n] && secretName(n)
 }
 
+// joined takes a name's parts together. It is made once: each header of each
+// exchange is looked at.
+var joined = strings.NewReplacer("-", "", "_", "", ".", "")
+
 // secretName reports whether a part of the name is one of the secret words;
 // clientSecret and client_secret are the same name.
 func secretName(name string) bool {
 	name = strings.ToLower(name)
-	if secretWords[strings.NewReplacer("-", "", "_", "", ".", "").Replace(name)] {
+	if secretWords[joined.Replace(name)] {
 		return true
 	}
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool {
