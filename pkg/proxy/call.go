@@ -26,6 +26,7 @@ type call struct {
 	host    string // what the Host header says: the same, except inside CONNECT
 	h2      bool   // it came as HTTP/2 and goes on as HTTP/2
 	grpc    bool
+	timed   bool   // a gRPC call with a deadline
 	upgrade string // protocol to switch to, or ""
 	te      bool   // the caller takes trailers
 	got     lane.Tag

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,8 +35,12 @@ type echo struct {
 }
 
 func newEcho(t testing.TB, name string, opts ...grpc.ServerOption) *echo {
+	return newEchoAt(t, name, "127.0.0.1:0", opts...)
+}
+
+func newEchoAt(t testing.TB, name, addr string, opts ...grpc.ServerOption) *echo {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,23 +477,5 @@ func TestGRPCNoMixing(t *testing.T) {
 	wg.Wait()
 	if n := s.local.hits.Load(); n != 50 {
 		t.Errorf("%d calls of the local process, want 50", n)
-	}
-}
-
-// A client of net/http that speaks h2c, without gRPC: a body both ways.
-func TestH2C(t *testing.T) {
-	s := newGuarded(t, nil)
-	tr := &http.Transport{Protocols: new(http.Protocols)}
-	tr.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(tr.CloseIdleConnections)
-	// The local process speaks HTTP/1 only: nothing is translated, and that is said.
-	req := &http.Request{Method: "GET", URL: &url.URL{Scheme: "http", Host: s.addr, Path: "/"}, Header: http.Header{"X-Lane-Tag": {"dev-alice"}}}
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != 502 || resp.ProtoMajor != 2 {
-		t.Errorf("%d %s", resp.StatusCode, resp.Proto)
 	}
 }

@@ -59,6 +59,9 @@ func (c *call) checkBroken(w *writer) {
 		_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Unix(1, 0))
 		c.body.in.Close()
 	}
+	if c.endRPC(w) {
+		return
+	}
 	panic(http.ErrAbortHandler)
 }
 

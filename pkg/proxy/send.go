@@ -222,6 +222,7 @@ func (c *call) roundTrip(via *ways, req *http.Request, scheme, addr string, thro
 	out := req.WithContext(c.early.watch(req.Context()))
 	out.URL = c.target.url(scheme, addr, c.asked, through)
 	out.Host, out.RequestURI, out.Close = c.host, "", false
+	c.timed = len(out.Header["Grpc-Timeout"]) > 0
 	out.Body = c.body.out()
 	if out.Body == http.NoBody {
 		out.ContentLength = 0
@@ -288,30 +289,10 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 		p.Message = where + " ended the connection without an answer: " + cause(err)
 		p.Hint = "the request was sent and is not repeated; it may have had its effect"
 	}
-	var reset streamError
-	if errors.As(err, &reset) && reset.Code == resetCancel {
-		// A server's clock for the call's deadline may be ahead of the caller's. It
-		// says no more than this, and the caller is to see what it would see directly.
-		p.rpc = 1 // CANCELLED
-		if len(req.Header["Grpc-Timeout"]) > 0 {
-			p.rpc = 4 // DEADLINE_EXCEEDED
-		}
-	}
+	p.rpc = c.rpcOfReset(err)
 	c.ex.Err = p.Message
 	return c.refuse(req, p, nil)
 }
-
-// streamError has the fields of net/http's own type for a stream that was reset,
-// which its As fills in.
-type streamError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
-}
-
-func (e streamError) Error() string { return "stream reset" }
-
-const resetCancel = 8 // RFC 9113, 7
 
 // cause is the innermost useful words of a network error.
 func cause(err error) string {
