@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 type bin struct {
 	*env
 	origin, guardAddr string
+	app               http.Handler
 	mu                sync.Mutex
 	routes            map[string]bool // which of httpbin's patterns were asked
 }
@@ -38,7 +40,7 @@ func newBin(t *testing.T) *bin {
 		defer b.mu.Unlock()
 		b.routes[r.Route] = true
 	}))
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b.app = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		direct := r.Header.Get("X-Direct") != ""
 		r.Header.Del("X-Direct")
 		if tag := r.Header.Get("X-Lane-Tag"); tag != "dev-alice" && !direct {
@@ -48,7 +50,8 @@ func newBin(t *testing.T) *bin {
 			r.Header.Del(k)
 		}
 		app.ServeHTTP(w, r)
-	}))
+	})
+	srv := httptest.NewUnstartedServer(b.app)
 	srv.Config.Protocols = new(http.Protocols)
 	srv.Config.Protocols.SetHTTP1(true)
 	srv.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -60,10 +63,11 @@ func newBin(t *testing.T) *bin {
 	return b
 }
 
-// binWay is a client that asks for http://httpbin by one way, and what it adds to
+// binWay is a client that asks for httpbin by one way, and what it adds to
 // its requests to come that way.
 type binWay struct {
 	name   string
+	scheme string
 	client *http.Client
 	add    [2]string
 }
@@ -78,8 +82,7 @@ func (b *bin) ways(h2 bool) []binWay {
 			tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
 		}
 		b.t.Cleanup(tr.CloseIdleConnections)
-		return binWay{name, &http.Client{Transport: tr, Timeout: 30 * time.Second,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, [2]string{k, v}}
+		return binWay{name, "http", asItComes(tr), [2]string{k, v}}
 	}
 	to := func(addr string) func(ctx context.Context) (net.Conn, error) {
 		return func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", addr) }
@@ -94,6 +97,32 @@ func (b *bin) ways(h2 bool) []binWay {
 		ways = append(ways, way("absolute form", nil, "", ""))
 	}
 	return ways
+}
+
+// asItComes is a client that follows no redirect.
+func asItComes(tr *http.Transport) *http.Client {
+	return &http.Client{Transport: tr, Timeout: 30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// newTLSBin is httpbin behind TLS, with a client that asks it directly and one that
+// comes through a proxy that opens TLS.
+func newTLSBin(t *testing.T, h2 bool) (*bin, []binWay) {
+	b := newBin(t)
+	s := &tlsShop{roots: x509.NewCertPool()}
+	s.issuer = authority(t, s.roots, 0)
+	s.env = newEnv(t, func(c *Config) { c.Roots = s.roots })
+	origin := securedBackend(t, "", s.issuer, "httpbin", h2, b.app.ServeHTTP)
+	s.reg.set(service("httpbin", instance("b-alice", origin.tlsAddr(), "dev-alice")))
+	s.openFor(func(_, service string) bool { return service == "httpbin" })
+	through := s.client(h2).Transport.(*http.Transport)
+	direct := through.Clone()
+	direct.Proxy, direct.TLSClientConfig.RootCAs = nil, s.roots
+	direct.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", origin.tlsAddr())
+	}
+	t.Cleanup(direct.CloseIdleConnections)
+	return b, []binWay{{"direct", "https", asItComes(direct), [2]string{"X-Direct", "yes"}}, {"opened TLS", "https", asItComes(through), [2]string{}}}
 }
 
 // dialConnect opens a tunnel through a proxy.
@@ -142,7 +171,7 @@ func (w binWay) ask(t *testing.T, c *binCase) binAnswer {
 			body = io.MultiReader(body)
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), c.method, "http://httpbin"+c.path, body)
+	req, err := http.NewRequestWithContext(t.Context(), c.method, w.scheme+"://httpbin"+c.path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +190,9 @@ func (w binWay) ask(t *testing.T, c *binCase) binAnswer {
 	a := binAnswer{resp.Status, resp.Proto, resp.ContentLength, resp.TransferEncoding, resp.Header, string(b), resp.Trailer, fmt.Sprint(err)}
 	if d := resp.Header.Get("X-Lane-Decision"); (w.name != "direct") != strings.HasPrefix(d, "LANE_MATCH") {
 		t.Errorf("%s: decision %q", w.name, d)
+	}
+	if w.scheme == "https" {
+		a.Status = a.Status[:3] // the words after the code are not kept where TLS is opened
 	}
 	for name := range strings.SplitSeq(a.Header.Get("Connection"), ",") {
 		a.Header.Del(strings.TrimSpace(name))
@@ -212,24 +244,36 @@ func (c *binCase) blurred(a binAnswer) binAnswer {
 	return a
 }
 
-// Every endpoint of httpbin gives the same answer directly and through lane.
-func TestHTTPBin(t *testing.T) {
-	b := newBin(t)
-	for _, h2 := range []bool{false, true} {
-		ways := b.ways(h2)
-		for _, c := range binCases(t) {
-			want := c.blurred(ways[0].ask(t, &c))
-			if want.Err != "<nil>" {
-				t.Errorf("%s %s: %s", c.method, c.path, want.Err)
-			}
-			for _, w := range ways[1:] {
-				if diff := cmp.Diff(want, c.blurred(w.ask(t, &c))); diff != "" {
-					t.Errorf("%s %s (%s, %s): -direct +lane\n%s", c.method, c.path, want.Proto, w.name, diff)
-				}
+// same asks everything by every way.
+func same(t *testing.T, ways []binWay) {
+	t.Helper()
+	for _, c := range binCases(t) {
+		want := c.blurred(ways[0].ask(t, &c))
+		if want.Err != "<nil>" {
+			t.Errorf("%s %s: %s", c.method, c.path, want.Err)
+		}
+		for _, w := range ways[1:] {
+			if diff := cmp.Diff(want, c.blurred(w.ask(t, &c))); diff != "" {
+				t.Errorf("%s %s (%s, %s): -direct +lane\n%s", c.method, c.path, want.Proto, w.name, diff)
 			}
 		}
 	}
+}
+
+// Every endpoint of httpbin gives the same answer directly and through lane.
+func TestHTTPBin(t *testing.T) {
+	b := newBin(t)
+	same(t, b.ways(false))
+	same(t, b.ways(true))
 	b.complete()
+}
+
+func TestHTTPBinOpenedTLS(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		b, ways := newTLSBin(t, h2)
+		same(t, ways)
+		b.complete()
+	}
 }
 
 // complete finds the endpoints that were not asked, by httpbin's own source.

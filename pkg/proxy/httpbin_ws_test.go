@@ -38,7 +38,7 @@ func frame(fin bool, opcode byte, payload string) []byte {
 // server has ended the connection.
 func (w binWay) talk(t *testing.T, path string, say [][]byte) (binAnswer, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://httpbin"+path, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.scheme+"://httpbin"+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +93,14 @@ func (w binWay) talk(t *testing.T, path string, say [][]byte) (binAnswer, string
 
 // A WebSocket is the same to the byte, the end and who makes it included.
 func TestHTTPBinWebSocket(t *testing.T) {
-	b := newBin(t)
-	ways := b.ways(false)
-	if len(ways) != 4 {
-		t.Fatal(len(ways))
+	_, tls := newTLSBin(t, false)
+	for _, ways := range [][]binWay{newBin(t).ways(false), tls} {
+		sameTalk(t, ways)
 	}
+}
+
+func sameTalk(t *testing.T, ways []binWay) {
+	t.Helper()
 	for _, c := range []struct {
 		path string
 		say  [][]byte
