@@ -48,10 +48,7 @@ func (c *client) command(k call) []string {
 
 // clients are those of the table in docs/clients.md, in its order.
 func clients(t *testing.T, dir, cert string) []*client {
-	node, err := filepath.Abs("../.cache/node/node_modules/node/bin/node")
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := filepath.Join(nodeModules(t), "node", "bin", "node")
 	if _, err := os.Stat(node); err != nil {
 		t.Fatalf("this test needs a Node of its own, which scripts/tools installs: %v", err)
 	}
@@ -105,11 +102,25 @@ func clients(t *testing.T, dir, cert string) []*client {
 			needs: "Node 22.21+ or 24.0+: see [Node](#node)."},
 		{name: "request", lib: "Node, `http.request`", version: says(node, "--version"), argv: with(node, script("request.mjs")),
 			needs: "Node 22.21+ or 24.5+, and the global agent or one with `proxyEnv: process.env`: see [Node](#node)."},
+		{name: "grpc-js", lib: "Node, `@grpc/grpc-js`", version: says(node, "--version"), grpc: true,
+			argv: func(tls bool, to, file string) []string {
+				return with(node, script("grpc.cjs"), map[bool]string{false: "plain", true: "tls"}[tls])(tls, to, file)
+			},
+			needs: "Nothing; it does not ask for `NODE_USE_ENV_PROXY`. `grpc_proxy` comes before the others."},
 		{name: "urlconnection", lib: "Java, `HttpURLConnection`", version: says("java", "--version"), argv: java("URLConnection"),
 			needs: "Nothing. Each JVM prints a line that it picked `JAVA_TOOL_OPTIONS` up."},
 		{name: "httpclient", lib: "Java, `java.net.http`", version: says("java", "--version"), argv: java("HttpClient"),
 			needs: "Nothing, unless the program sets a `proxy` of its own."},
 	}
+}
+
+// nodeModules is where scripts/tools puts what comes from npm.
+func nodeModules(t *testing.T) string {
+	dir, err := filepath.Abs("../.cache/node/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // with makes the command line of a program that takes a target and a file.
