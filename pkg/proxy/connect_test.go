@@ -2,12 +2,14 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"lane/pkg/lane"
 )
@@ -137,6 +139,61 @@ func TestConnectSpeaksLate(t *testing.T) {
 	conn.Close()
 	if n := s.log.Last(); n != 1 {
 		t.Errorf("%d recorded, want the request alone", n)
+	}
+}
+
+// Some servers of HTTP/2 send their settings before the caller has said anything.
+// The caller begins all the same, so they are held back until it does.
+func TestHeldSettings(t *testing.T) {
+	const frame = "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00"
+	const mail = "220 mail.test ESMTP"
+	ping := "\x00\x00\x06\x06" + frame[4:]
+	for name, tt := range map[string]struct {
+		server, caller string // "" leaves
+		waits          bool
+		want           kind
+		got            string // by the caller
+	}{
+		"HTTP/2":           {frame, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", true, kindHTTP, ""},
+		"another caller":   {frame, "\x01\x02", true, kindRaw, frame},
+		"the caller left":  {frame, "", true, kindRaw, ""},
+		"another protocol": {mail, "", false, kindRaw, mail},
+		"another frame":    {ping, "", false, kindRaw, ping},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				caller, conn := net.Pipe()
+				h := &held{Conn: conn, opens: func(k kind) bool { return k == kindHTTP }}
+				up, down, got := make(chan error, 1), make(chan error, 1), make(chan string, 1)
+				go func() { _, err := io.Copy(io.Discard, struct{ io.Reader }{h}); up <- err }()
+				go func() {
+					_, err := h.Write([]byte(tt.server))
+					down <- err
+					conn.Close()
+				}()
+				synctest.Wait()
+				if waits := h.settled() == kindUnknown; waits != tt.waits {
+					t.Errorf("waits for the caller: %v", waits)
+				}
+				if tt.waits && tt.caller == "" {
+					caller.Close()
+				} else if tt.waits {
+					_, _ = io.WriteString(caller, tt.caller)
+				}
+				go func() {
+					b, _ := io.ReadAll(caller)
+					got <- string(b)
+				}()
+				if err := <-down; errors.Is(err, errInside) != (tt.want == kindHTTP) {
+					t.Errorf("server: %v", err)
+				}
+				<-up
+				if k, b := h.settled(), <-got; k != tt.want || b != tt.got {
+					t.Errorf("settled as %d, the caller got %q; want %d, %q", k, b, tt.want, tt.got)
+				}
+				caller.Close()
+			})
+		})
 	}
 }
 

@@ -136,6 +136,29 @@ func (s *echo) serve(_ any, st grpc.ServerStream) error {
 	return status.Error(codes.Unimplemented, method)
 }
 
+// tunnel is the CONNECT that grpc-go makes.
+func tunnel(ctx context.Context, proxy, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", proxy)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: grpc-go\r\n\r\n", addr, addr); err != nil {
+		return nil, err
+	}
+	var head []byte // to the byte: what follows is HTTP/2's
+	for b := make([]byte, 1); !strings.HasSuffix(string(head), "\r\n\r\n"); {
+		if _, err := io.ReadFull(conn, b); err != nil {
+			return nil, err
+		}
+		head = append(head, b[0])
+	}
+	if !strings.HasPrefix(string(head), "HTTP/1.1 200") {
+		conn.Close()
+		return nil, errors.New(string(head))
+	}
+	return conn, nil
+}
+
 // dialGRPC makes a client; proxy "" goes directly. grpc-go asks HTTPS_PROXY once
 // for a process, so the test makes the CONNECT that it would make.
 func dialGRPC(t testing.TB, proxy, target string, more ...grpc.DialOption) *grpc.ClientConn {
@@ -143,25 +166,7 @@ func dialGRPC(t testing.TB, proxy, target string, more ...grpc.DialOption) *grpc
 	opts := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy()}
 	if proxy != "" {
 		opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", proxy)
-			if err != nil {
-				return nil, err
-			}
-			if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: grpc-go\r\n\r\n", addr, addr); err != nil {
-				return nil, err
-			}
-			var head []byte // to the byte: what follows is HTTP/2's
-			for b := make([]byte, 1); !strings.HasSuffix(string(head), "\r\n\r\n"); {
-				if _, err := io.ReadFull(conn, b); err != nil {
-					return nil, err
-				}
-				head = append(head, b[0])
-			}
-			if !strings.HasPrefix(string(head), "HTTP/1.1 200") {
-				conn.Close()
-				return nil, errors.New(string(head))
-			}
-			return conn, nil
+			return tunnel(ctx, proxy, addr)
 		}))
 	}
 	c, err := grpc.NewClient("passthrough:///"+target, append(opts, more...)...)
@@ -220,6 +225,49 @@ func TestGRPCUnary(t *testing.T) {
 		if ex := s.exchange(uint64(i + 1)); ex.Proto != "HTTP/2.0" || ex.Method != "POST" || ex.Kind != lane.KindLaneMatch || ex.Err != "" || ex.Status != 200 {
 			t.Errorf("%+v", ex)
 		}
+	}
+}
+
+// A client that is late with its first byte is colored all the same, though the
+// baseline has been asked by then and has begun by its settings.
+func TestGRPCSpeaksLate(t *testing.T) {
+	s := newGShop(t)
+	front, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer front.Close()
+	spoke := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := front.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = c.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
+		close(spoke)
+		if b, _ := io.ReadAll(c); len(b) > 0 {
+			t.Errorf("the baseline got %q", b)
+		}
+	}()
+	s.reg.set(service("order-service", instance("o-base", front.Addr().String(), ""), instance("o-alice", s.guardAddr, "dev-alice")))
+	c := dialGRPC(t, s.addr, "order-service:50051", grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		conn, err := tunnel(ctx, s.addr, addr)
+		if err == nil {
+			<-spoke
+		}
+		return conn, err
+	}))
+	out := &wrapperspb.StringValue{}
+	if err := c.Invoke(shortly(t), "/t.T/Unary", str("x"), out); err != nil || out.Value != "local x" {
+		t.Errorf("%q, %v", out.Value, err)
+	}
+	c.Close()
+	<-done
+	if ex := s.exchange(s.log.Last()); ex.Note != "" || ex.Kind != lane.KindLaneMatch {
+		t.Errorf("%+v", ex)
 	}
 }
 

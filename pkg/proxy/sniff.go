@@ -89,6 +89,13 @@ func serverFirst(port string) bool {
 	return false
 }
 
+// settings reports whether a server begins with HTTP/2's SETTINGS frame. Some
+// send it before they have heard anything, but HTTP/2 is begun by the client,
+// which never waits for it (RFC 9113, 3.4): a busy gRPC client is late, not silent.
+func settings(p []byte) bool {
+	return len(p) >= 9 && p[0] == 0 && (int(p[1])<<8|int(p[2]))%6 == 0 && p[3] == 4 && string(p[4:9]) == "\x00\x00\x00\x00\x00"
+}
+
 // errInside ends a tunnel of which the inside turned out to be readable.
 var errInside = errors.New("the tunnel holds requests")
 
@@ -100,9 +107,10 @@ type held struct {
 	buf   []byte          // what was read and not yet passed on
 	err   error           // of the last read
 
-	mu   sync.Mutex
-	kind kind // settled, or kindUnknown
-	calm bool // the deadline by which speaks woke the reader is taken back
+	mu    sync.Mutex
+	kind  kind          // settled, or kindUnknown
+	heard chan struct{} // closed when the caller settled it, if somebody waits
+	calm  bool          // the deadline by which speaks woke the reader is taken back
 }
 
 // look reads until the caller's first bytes say what they are, at most for wait;
@@ -144,8 +152,23 @@ func (h *held) settle() kind {
 		if h.kind == kindUnknown && h.err != nil {
 			h.kind = kindRaw
 		}
+		if h.kind != kindUnknown && h.heard != nil {
+			close(h.heard)
+		}
 	}
 	return h.kind
+}
+
+// await waits until the caller has settled what the tunnel is, or has left.
+func (h *held) await() {
+	h.mu.Lock()
+	if h.kind != kindUnknown {
+		h.mu.Unlock()
+		return
+	}
+	h.heard = make(chan struct{})
+	h.mu.Unlock()
+	<-h.heard
 }
 
 func (h *held) settled() kind {
@@ -202,7 +225,11 @@ func (h *held) Read(p []byte) (int, error) {
 	return h.Conn.Read(p)
 }
 
+// Write passes on what the server says.
 func (h *held) Write(p []byte) (int, error) {
+	if settings(p) {
+		h.await()
+	}
 	if err := h.speaks(); err != nil {
 		return 0, err
 	}
