@@ -94,6 +94,9 @@ func (b *Body) Left() int64 {
 	return -1
 }
 
+// Buffered reports whether bytes of it are in the reader's buffer.
+func (b *Body) Buffered() bool { return len(b.r.Buffered()) > 0 }
+
 // Took tells that n bytes of a body by length were read past it, from the
 // connection.
 func (b *Body) Took(n int64) {

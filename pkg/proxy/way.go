@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -59,7 +59,10 @@ func (l *line) open(asked, host, url string, tgt target) *call {
 	*c = call{t: t, target: tgt, asked: asked, host: host}
 	w.k.read(&t.marks, &req.Head)
 	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Method: req.Method,
-		Proto: "HTTP/1." + strconv.Itoa(req.Minor), URL: url, TraceID: traceID(w.k.h)}
+		Proto: "HTTP/1.1", URL: url, TraceID: traceID(w.k.h)}
+	if req.Minor == 0 {
+		c.ex.Proto = "HTTP/1.0"
+	}
 	c.upgrading(upgradeIn(req))
 	if t.keep {
 		c.ex.ReqHeader = traffic.HeadText(l.fields)
@@ -175,7 +178,7 @@ func (l *line) talk(x *peer) error {
 		w.sent.Store(true)
 	default:
 		w.sent.Store(false)
-		l.listen(func() { x.conn.Close() }, l.upload)
+		l.listen(func() { x.conn.Close() }, func() error { return l.upload(x) })
 	}
 	_ = x.conn.SetReadDeadline(time.Now().Add(wait))
 	for {
@@ -238,7 +241,7 @@ func (l *line) goOn(x *peer) error {
 		l.left()
 		return err
 	}
-	l.listen(func() { x.conn.Close() }, l.upload)
+	l.listen(func() { x.conn.Close() }, func() error { return l.upload(x) })
 	return nil
 }
 
@@ -297,12 +300,15 @@ func appendTrailer(dst []byte, b *http1.Body) []byte {
 }
 
 // upload sends what was not there yet of the request's body.
-func (l *line) upload() error {
+func (l *line) upload(x *peer) error {
 	w := &l.way
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	var out []byte
 	for {
+		if err := long(x.conn, l.conn, &l.up, &w.c.body.n); errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
 		n, err := l.up.Read((*buf)[:len(*buf)/2-32])
 		w.c.body.n.Add(int64(n))
 		out = out[:0]
@@ -313,7 +319,7 @@ func (l *line) upload() error {
 			out = appendTrailer(out, &l.up)
 		}
 		if len(out) > 0 {
-			if _, werr := w.peer.conn.Write(out); werr != nil {
+			if _, werr := x.conn.Write(out); werr != nil {
 				return werr // what the server says is read all the same
 			}
 		}
@@ -328,6 +334,27 @@ func (l *line) upload() error {
 			return err
 		}
 	}
+}
+
+// longBody is from how many bytes on a body is left to the kernel.
+const longBody = 64 << 10
+
+// long passes on what is left of a long body between two TCP connections without
+// its bytes coming here, where the system can do that. When it fails for another
+// reason than a deadline, the next read or write says which side it was.
+func long(dst, src net.Conn, b *http1.Body, count *atomic.Int64) error {
+	left := b.Left()
+	if left < longBody || b.Buffered() {
+		return nil
+	}
+	to, from := tcpOf(dst), tcpOf(src)
+	if to == nil || from == nil {
+		return nil
+	}
+	n, err := to.ReadFrom(&io.LimitedReader{R: from, N: left})
+	count.Add(n)
+	b.Took(n)
+	return err
 }
 
 // finishRequest ends what belongs to the request's own body once the response has
@@ -406,6 +433,14 @@ func (l *line) download(chunked bool) (broken error) {
 	const room = 16 // for a chunk's size
 	x := w.peer
 	for {
+		if err := long(l.conn, x.conn, &w.down, &c.res.n); errors.Is(err, os.ErrDeadlineExceeded) {
+			_ = x.conn.SetReadDeadline(time.Time{})
+			l.listen(func() { x.conn.Close() }, nil)
+			continue
+		}
+		if w.down.Ended() {
+			return nil
+		}
 		n, err := w.down.Read((*buf)[room : len(*buf)-2])
 		c.res.n.Add(int64(n))
 		out := (*buf)[room : room+n]
