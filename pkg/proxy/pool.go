@@ -37,14 +37,15 @@ type pool struct {
 	closed bool
 }
 
-// take gives an idle connection to addr, nil if there is none.
-func (p *pool) take(addr string, now time.Time) *peer {
+// take gives an idle connection to addr, nil if there is none. For a request that
+// cannot be sent twice even one that was used just now is looked at.
+func (p *pool) take(addr string, now time.Time, once bool) *peer {
 	for {
 		x := p.last(addr)
 		switch {
 		case x == nil:
 			return nil
-		case now.Sub(x.since) < freshFor:
+		case !once && now.Sub(x.since) < freshFor:
 			return x
 		case now.Sub(x.since) < idleFor && !ended(x.conn):
 			return x

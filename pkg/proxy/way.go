@@ -110,7 +110,8 @@ func (l *line) sendService(p *pool, cat *lane.Catalog, ask *lane.Request, dec *l
 // send sends the request to one address and waits for the head of the response.
 func (l *line) send(p *pool, addr string) error {
 	w := &l.way
-	x := p.take(addr, w.c.ex.Start)
+	repeat := again(l.req.Method) && !l.req.Chunked && l.req.Length <= 0
+	x := p.take(addr, w.c.ex.Start, !repeat)
 	for {
 		reused := x != nil
 		if !reused {
@@ -140,7 +141,7 @@ func (l *line) send(p *pool, addr string) error {
 		switch {
 		case l.ear.heardEnd():
 			return errLeft
-		case !reused || w.heard || !again(l.req.Method) || l.req.Chunked || l.req.Length > 0:
+		case !reused || w.heard || !repeat:
 			return err
 		}
 		// The server closed a connection that it had kept. Nobody has seen the

@@ -250,8 +250,11 @@ func reasonWhy(e *Exchange) string {
 	case "guard_loop":
 		return "it came to a guard for the second time: a loop"
 	case "":
-		if e.Code == "E_BAD_TARGET" {
+		switch e.Code {
+		case "E_BAD_TARGET":
 			return "the request's target cannot be sent on"
+		case "E_BAD_REQUEST":
+			return "not a request that can be passed on: it could be read in two ways"
 		}
 		if e.Err != "" {
 			return "no decision: " + e.Err
