@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -27,24 +28,28 @@ import (
 // Cases of h2spec that net/http's own server does not pass, and why that is no
 // fault. The list is exact: a case that begins to pass is to be taken out of it.
 var h2specFails = map[string]string{
-	"http2/3.5: Sends invalid connection preface":                                                                   "the port speaks HTTP/1 too, and says in it that this is none",
+	h2specPreface: "the port speaks HTTP/1 too, and says in it that this is none",
 	"http2/4.2: Sends a large size HEADERS frame that exceeds the SETTINGS_MAX_FRAME_SIZE":                          "net/http allows frames of 1 MiB, and this one is smaller",
 	"http2/6.5.3: Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE":                                            "net/http refuses a setting that is given twice",
 	"http2/8.1.2.2: Sends a HEADERS frame that contains the connection-specific header field":                       "answered with 400, as RFC 9113, 8.1.1 allows",
 	"http2/8.1.2.2: Sends a HEADERS frame that contains the TE header field with any value other than \"trailers\"": "answered with 400, as RFC 9113, 8.1.1 allows",
 }
 
-const h2specCases = 146
+const (
+	h2specPreface = "http2/3.5: Sends invalid connection preface"
+	h2specCases   = 146
+)
 
 func TestH2Spec(t *testing.T) {
 	t.Parallel() // it waits for what must not come
 	tool := h2specTool(t)
 	// The body is read first: an answer could be faster than what h2spec sends wrong.
-	app := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	answer := func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
 			fmt.Fprint(w, "a body of some bytes")
 		}
-	}))
+	}
+	app := httptest.NewUnstartedServer(http.HandlerFunc(answer))
 	app.Config.Protocols = new(http.Protocols)
 	app.Config.Protocols.SetHTTP1(true)
 	app.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -52,45 +57,60 @@ func TestH2Spec(t *testing.T) {
 	app.Start()
 	t.Cleanup(app.Close)
 	addr := strings.TrimPrefix(app.URL, "http://")
-	e := newEnv(t, func(c *Config) { c.Log = traffic.NewLog(10000) })
-	e.reg.set(service("h2", instance("h2-alice", addr, "dev-alice"), instance("h2-base", addr, "")))
-	guard := e.guard(GuardConfig{Lane: "dev-alice", Service: "h2", InstanceID: "h2-alice", Local: []string{addr}})
+	s := &tlsShop{roots: x509.NewCertPool()}
+	s.issuer = authority(t, s.roots, 0)
+	s.env = newEnv(t, func(c *Config) { c.Log, c.Roots = traffic.NewLog(20000), s.roots })
+	secured := securedBackend(t, "", s.issuer, "h2s", true, answer)
+	s.reg.set(service("h2", instance("h2-alice", addr, "dev-alice"), instance("h2-base", addr, "")),
+		service("h2s", instance("h2s-alice", secured.tlsAddr(), "dev-alice")))
+	s.openFor(func(_, service string) bool { return service == "h2s" })
+	guard := s.guard(GuardConfig{Lane: "dev-alice", Service: "h2", InstanceID: "h2-alice", Local: []string{addr}})
+	overTLS := []string{"-t", "-k"}
 	for _, way := range []struct {
 		name, addr string
 		front      traffic.Front
+		instance   string // which the requests have come to
+		more       []string
 	}{
-		{"net/http", addr, ""},
-		{"guard", guard, traffic.FrontGuard},
-		{"inside CONNECT", connectForwarder(t, e.addr, "h2:80"), traffic.FrontForward},
+		{"net/http", addr, "", "", nil},
+		{"guard", guard, traffic.FrontGuard, "h2-alice", nil},
+		{"inside CONNECT", connectForwarder(t, s.addr, "h2:80"), traffic.FrontForward, "h2-alice", nil},
+		{"net/http, TLS", secured.tlsAddr(), "", "", overTLS},
+		{"opened TLS", connectForwarder(t, s.addr, "h2s:443"), traffic.FrontForward, "h2s-alice", overTLS},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			passed, failed := runH2Spec(t, tool, way.addr)
+			passed, failed := runH2Spec(t, tool, way.addr, way.more...)
+			fails := maps.Clone(h2specFails)
+			if way.more != nil {
+				delete(fails, h2specPreface) // TLS has agreed on HTTP/2
+			}
 			for _, c := range slices.Sorted(maps.Keys(failed)) {
-				if h2specFails[c] == "" {
+				if fails[c] == "" {
 					t.Errorf("%s: %s", c, failed[c])
 				}
 			}
-			for c := range h2specFails {
+			for c := range fails {
 				if _, ok := failed[c]; !ok {
 					t.Errorf("%s: passes now", c)
 				}
 			}
-			if want := h2specCases - len(h2specFails); passed != want {
+			if want := h2specCases - len(fails); passed != want {
 				t.Errorf("%d passed, want %d", passed, want)
 			}
-			if way.front != "" && !e.passedBy(way.front, 100) {
+			if way.instance != "" && !s.passed(way.front, way.instance, 100) {
 				t.Errorf("the requests did not come this way")
 			}
 		})
 	}
 }
 
-// passedBy reports whether a front has passed so many requests of the lane.
-func (e *env) passedBy(front traffic.Front, want int) bool {
+// passed reports whether a front has passed so many requests of the lane to an
+// instance.
+func (e *env) passed(front traffic.Front, instance string, want int) bool {
 	n := 0
 	for seq := range e.log.Last() {
-		if ex := e.exchange(seq + 1); ex.Front == front && ex.Kind == lane.KindLaneMatch {
+		if ex := e.exchange(seq + 1); ex.Front == front && ex.Instance == instance && ex.Kind == lane.KindLaneMatch {
 			n++
 		}
 	}
@@ -130,7 +150,7 @@ var h2specParts = map[string]string{
 }
 
 // runH2Spec runs all cases and says how many have passed, and what the others say.
-func runH2Spec(t *testing.T, tool, addr string) (passed int, failed map[string]string) {
+func runH2Spec(t *testing.T, tool, addr string, more ...string) (passed int, failed map[string]string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -143,7 +163,7 @@ func runH2Spec(t *testing.T, tool, addr string) (passed int, failed map[string]s
 	for wait, parts := range h2specParts {
 		wg.Go(func() {
 			r, err := h2spec(t.Context(), tool, filepath.Join(dir, wait), append([]string{"-S", "-o", wait, "-h", host, "-p", port, "-P", "/?x-lane-tag=dev-alice"},
-				strings.Fields(parts)...))
+				slices.Concat(more, strings.Fields(parts))...))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
