@@ -3,6 +3,8 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
@@ -17,12 +19,14 @@ import (
 	orcapb "github.com/cncf/xds/go/xds/data/orca/v3"
 	orcasvc "github.com/cncf/xds/go/xds/service/orca/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/interop"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/orca"
 
+	"lane/pkg/ca"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
 )
@@ -95,6 +99,7 @@ func soak(ctx context.Context, channel func() (*grpc.ClientConn, func())) {
 const (
 	interopTarget = "LANE_TEST_INTEROP"     // makes the process a client of this target
 	interopTag    = "LANE_TEST_INTEROP_TAG" // which sends this tag
+	interopCA     = "LANE_TEST_INTEROP_CA"  // and speaks TLS, trusting this file
 )
 
 // tagged sends a tag with every stream: grpc-go's own, too, which no interceptor
@@ -108,8 +113,16 @@ func (t tagged) GetRequestMetadata(context.Context, ...string) (map[string]strin
 func (tagged) RequireTransportSecurity() bool { return false }
 
 func interopConn(target string) *grpc.ClientConn {
+	creds := insecure.NewCredentials()
+	if file := os.Getenv(interopCA); file != "" {
+		var err error
+		if creds, err = credentials.NewClientTLSFromFile(file, "interop"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	opts := []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}`),
 	}
 	if tag := os.Getenv(interopTag); tag != "" {
@@ -205,21 +218,21 @@ func (o oob) StreamCoreMetrics(_ *orcasvc.OrcaLoadReportRequest, st orcasvc.Open
 }
 
 // newInterop starts grpc-go's interoperability server.
-func newInterop(t *testing.T) (addr string) {
+func newInterop(t *testing.T, opts ...grpc.ServerOption) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	metrics := orca.NewServerMetricsRecorder()
-	srv := grpc.NewServer(orca.CallMetricsServerOption(nil),
+	srv := grpc.NewServer(append(opts, orca.CallMetricsServerOption(nil),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			out, err := next(ctx, req)
 			if r, ok := out.(*testpb.SimpleResponse); ok && req.(*testpb.SimpleRequest).FillServerId {
 				r.ServerId = "one" // which grpc-go's own leaves empty
 			}
 			return out, err
-		}))
+		}))...)
 	testpb.RegisterTestServiceServer(srv, interop.NewTestServer(interop.NewTestServerOptions{MetricsRecorder: metrics}))
 	orcasvc.RegisterOpenRcaServiceServer(srv, oob{from: metrics.(orca.ServerMetricsProvider)})
 	done := make(chan struct{})
@@ -237,11 +250,14 @@ func TestInterop(t *testing.T) {
 		{"CONNECT", []traffic.Front{traffic.FrontForward}},
 		{"guard", []traffic.Front{traffic.FrontGuard}},
 		{"CONNECT and guard", []traffic.Front{traffic.FrontForward, traffic.FrontGuard}},
+		{"opened TLS", []traffic.Front{traffic.FrontForward}},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel() // a case of load reports only waits
+			roots := x509.NewCertPool()
+			issuer := authority(t, roots, 0)
+			e := newEnv(t, func(c *Config) { c.Log, c.Roots = traffic.NewLog(10000), roots })
 			local := newInterop(t)
-			e := newEnv(t, func(c *Config) { c.Log = traffic.NewLog(10000) })
 			guard := e.guard(GuardConfig{Lane: "dev-alice", Service: "interop", InstanceID: "i-alice", Local: []string{local}})
 			proxy, tag := "HTTPS_PROXY=http://"+e.addr, interopTag+"=dev-alice"
 			switch way.name {
@@ -252,6 +268,14 @@ func TestInterop(t *testing.T) {
 			case "CONNECT":
 				e.reg.set(service("interop", instance("i-alice", local, "dev-alice")))
 				runInterop(t, "interop:50051", proxy)
+			case "opened TLS":
+				cert, err := issuer.Certificate("interop")
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.reg.set(service("interop", instance("i-alice", newInterop(t, grpc.Creds(credentials.NewServerTLSFromCert(cert))), "dev-alice")))
+				addr, file := openingFront(t, e, "interop")
+				runInterop(t, "interop:443", "HTTPS_PROXY=http://"+addr, interopCA+"="+file)
 			default:
 				e.reg.set(service("interop", instance("i-alice", guard, "dev-alice")))
 				runInterop(t, "interop:50051", proxy)
@@ -278,6 +302,27 @@ func TestInterop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// openingFront starts a forward front that opens TLS to a service, by a CA of its
+// own: the file of its certificate is for the caller.
+func openingFront(t *testing.T, e *env, service string) (addr, file string) {
+	t.Helper()
+	a, err := ca.Init(t.TempDir(), ca.Options{Owner: "test", Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := ca.NewIssuer(a, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := NewForward(e.tr, ForwardConfig{Drain: 2 * time.Second, TLS: func(host, of string) *tls.Config {
+		if of != service {
+			return nil
+		}
+		return issuer.Config(host)
+	}})
+	return e.serve(f.Serve), a.Path
 }
 
 // What must not come through does not, and the client says so.
