@@ -249,7 +249,8 @@ func (l *loop) publish() {
 		}
 	}
 	next := lane.NewCatalog(trust, l.declared.answer.claims, l.switches.answer.switches, built...)
-	next.ClaimsUnknown = !l.declared.answered || l.declared.answer.filtered || isDenied(l.declared.err)
+	next.ClaimsDenied = l.declared.answer.filtered || isDenied(l.declared.err)
+	next.ClaimsUnknown = !l.declared.answered || next.ClaimsDenied
 	l.w.catalog.Store(next)
 }
 

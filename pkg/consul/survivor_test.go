@@ -159,7 +159,7 @@ func TestClaimsThatMustNotBeReadProveNoAbsence(t *testing.T) {
 			w := watcher(t, open(t, f.addr), o)
 			need(t, w, service)
 			c := w.Catalog()
-			if !c.ClaimsUnknown || decide(c, "gray") != lane.ReasonAbsenceNotTrusted || decide(c, "") != lane.ReasonUntagged {
+			if !c.ClaimsUnknown || !c.ClaimsDenied || decide(c, "gray") != lane.ReasonAbsenceNotTrusted || decide(c, "") != lane.ReasonUntagged {
 				t.Errorf("unknown %v: %s, untagged %s", c.ClaimsUnknown, decide(c, "gray"), decide(c, ""))
 			}
 			f.set(nil)
@@ -175,8 +175,8 @@ func TestClaimsThatMustNotBeReadProveNoAbsence(t *testing.T) {
 		w := consul.NewWatcher(open(t, closedPort(t)), consul.WatchOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := w.Run(ctx); err != nil || !w.Catalog().ClaimsUnknown {
-			t.Errorf("%v, unknown %v", err, w.Catalog().ClaimsUnknown)
+		if err := w.Run(ctx); err != nil || !w.Catalog().ClaimsUnknown || w.Catalog().ClaimsDenied {
+			t.Errorf("%v, unknown %v, denied %v", err, w.Catalog().ClaimsUnknown, w.Catalog().ClaimsDenied)
 		}
 	})
 }

@@ -96,9 +96,12 @@ type Catalog struct {
 	// be read or the registry's ACL cut the answer: then a lane without an
 	// instance may be a declared one.
 	ClaimsUnknown bool
-	Switches      Switches
-	services      map[string]*Service
-	byAddr        map[string]string // instance address -> service
+	// ClaimsDenied says why: the token may not read them, or not all of them. It
+	// decides nothing.
+	ClaimsDenied bool
+	Switches     Switches
+	services     map[string]*Service
+	byAddr       map[string]string // instance address -> service
 }
 
 // Switches are the environment's own settings for routing.

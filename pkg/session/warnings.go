@@ -11,7 +11,7 @@ import (
 // session's services: what makes colleagues' requests, or their own, fail.
 func warnings(c *lane.Catalog, services []string) []string {
 	var out []string
-	if c.ClaimsUnknown && c.Trust.State == lane.Fresh {
+	if c.ClaimsDenied && c.Trust.State == lane.Fresh {
 		out = append(out, "the token may not read the claims (key:read on lane/declared/): a service that your lane lacks is an error, not a fallback")
 	}
 	for _, name := range services {

@@ -14,7 +14,7 @@ func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		service *lane.Service
-		unknown bool
+		denied  bool
 		want    string // in the only warning; empty: none
 	}{
 		{"a baseline beside the lane", service("orders", mine, base), false, ""},
@@ -27,7 +27,7 @@ func TestWarnings(t *testing.T) {
 		{"claims that may not be read", service("orders", base), true, "key:read"},
 	} {
 		cat := lane.NewCatalog(lane.Trust{}, nil, lane.Switches{}, c.service)
-		cat.ClaimsUnknown = c.unknown
+		cat.ClaimsUnknown, cat.ClaimsDenied = true, c.denied // unknown they are, too, until they have been read
 		got := warnings(cat, []string{"orders"})
 		if c.want == "" && len(got) != 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
