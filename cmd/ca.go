@@ -240,6 +240,9 @@ Python and curl read one file in place of the system's roots, so make one of bot
   export CURL_CA_BUNDLE=$PWD/lane-bundle.pem
   for one call: curl --cacert {sh} https://HOST/
 
+GNU Wget reads no variable where it is built with GnuTLS, as in Debian
+  wget --ca-certificate={sh} https://HOST/
+
 The key is in {dir}, readable by you alone. If it gets out: undo all of the above, then
   rm -r {dir} && lane ca init
 `

@@ -110,8 +110,11 @@ func (f *factory) authorityOf(st *control.Status) (*ca.Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("programs will not trust the TLS that the session opens: %w", err)
 	}
-	if a.Path != st.CA {
+	switch {
+	case a.Path != st.CA:
 		return nil, fmt.Errorf("programs will not trust the TLS that the session opens: its CA is %s, not %s", st.CA, a.Path)
+	case a.Made().After(st.Started):
+		return nil, errors.New("programs will not trust the TLS that the session opens: the CA is newer than the session; end it and start it again")
 	}
 	return a, nil
 }

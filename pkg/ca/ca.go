@@ -84,6 +84,9 @@ type Options struct {
 	Now   time.Time
 }
 
+// Made is when the authority was made, to the second.
+func (a *Authority) Made() time.Time { return a.Cert.NotBefore.Add(skew) }
+
 // Path is where the certificate of a state directory's authority is.
 func Path(stateDir string) string { return filepath.Join(stateDir, dirName, certName) }
 
