@@ -57,7 +57,7 @@ func (c *call) checkBroken(w *writer) {
 	}
 	if c.body.in != nil {
 		_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Unix(1, 0))
-		c.body.in.Close()
+		c.body.endRead()
 	}
 	if c.endRPC(w) {
 		return

@@ -140,6 +140,11 @@ func (c *call) toHost(req *http.Request) (*http.Response, error) {
 // fails later.
 func (c *call) overTLS(via *ways, req *http.Request, addr string) (*http.Response, error) {
 	c.h2 = true // if the server has it: how the body is read must do for both
+	if b := &c.body; req.ProtoMajor < 2 && !b.owned && b.in != nil && b.in != http.NoBody {
+		if _, again := b.in.(*detached); !again {
+			b.in = detach(b.in)
+		}
+	}
 	var failed atomic.Pointer[HandshakeError]
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
