@@ -33,6 +33,7 @@ func TestUpstreamIsOurselves(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- second.Serve(ctx, ln) }()
+		eventually(t, "it knows its own address", func() bool { return e.tr.self.has("http", self) })
 		// httpproxy never proxies loopback hosts, so ask for a name that does
 		// not exist: through ourselves it would come back as a second exchange.
 		a := e.get("http://no-such-host.invalid/")
