@@ -102,7 +102,7 @@ func TestSystemRoots(t *testing.T) {
 	}
 }
 
-// A stand-in for keytool, which a machine may not have: what it is asked for, in
+// A stand-in for keytool: what it is asked for, in
 // which environment, and what is made of a failure.
 func TestJavaStore(t *testing.T) {
 	a, dir := made(t)
@@ -168,13 +168,11 @@ done
 	}
 }
 
-// The real keytool, where there is one, makes a store that holds the JVM's roots
-// and ours.
+// The real keytool makes a store that holds the JVM's roots and ours.
 func TestJavaStoreOfTheRealKeytool(t *testing.T) {
 	tool, err := exec.LookPath("keytool")
 	if err != nil {
-		t.Log("there is no keytool here: TestJavaStore has a stand-in")
-		return
+		t.Fatalf("this test needs keytool, which scripts/tools installs: %v", err)
 	}
 	a, _ := made(t)
 	path, err := a.JavaStore(t.Context(), "")
