@@ -5,17 +5,15 @@ package proxy
 import (
 	"net"
 	"syscall"
-	"time"
 )
 
 // ended reports whether an idle connection was closed by its server, or has
-// bytes that nobody asked for. It does not wait.
+// bytes that nobody asked for. It does not wait, and wants no deadline set.
 func ended(conn net.Conn) bool {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return false
 	}
-	_ = tcp.SetReadDeadline(time.Time{}) // that of its last request
 	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return true

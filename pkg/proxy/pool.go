@@ -24,6 +24,25 @@ type peer struct {
 	addr  string
 	in    *http1.Reader
 	since time.Time // idle since
+	till  time.Time // the read deadline that is set, zero for none
+}
+
+// hurry lets reading fail with a deadline between wait and twice that from now:
+// to set it anew for each request would cost more than the difference is worth.
+func (x *peer) hurry(wait time.Duration) {
+	now := time.Now()
+	if left := x.till.Sub(now); left < wait || left > 2*wait {
+		x.till = now.Add(2 * wait)
+		_ = x.conn.SetReadDeadline(x.till)
+	}
+}
+
+// calm takes the deadline back.
+func (x *peer) calm() {
+	if !x.till.IsZero() {
+		x.till = time.Time{}
+		_ = x.conn.SetReadDeadline(x.till)
+	}
 }
 
 // pool keeps connections to servers. Whoever takes one writes and reads on it
@@ -47,7 +66,9 @@ func (p *pool) take(addr string, now time.Time, once bool) *peer {
 			return nil
 		case !once && now.Sub(x.since) < freshFor:
 			return x
-		case now.Sub(x.since) < idleFor && !ended(x.conn):
+		}
+		x.calm()
+		if now.Sub(x.since) < idleFor && !ended(x.conn) {
 			return x
 		}
 		x.conn.Close()

@@ -181,14 +181,14 @@ func (l *line) talk(x *peer) error {
 		w.sent.Store(false)
 		l.listen(func() { x.conn.Close() }, func() error { return l.upload(x) })
 	}
-	_ = x.conn.SetReadDeadline(time.Now().Add(wait))
+	x.hurry(wait)
 	for {
 		head, err := x.in.Head(maxResponseHead, nil)
 		switch {
 		case err == nil:
 			err = http1.ParseResponse(head, &w.res)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			_ = x.conn.SetReadDeadline(time.Time{})
+			x.calm()
 			if hold {
 				hold = false
 				if err := l.goOn(x); err != nil {
@@ -435,7 +435,7 @@ func (l *line) download(chunked bool) (broken error) {
 	x := w.peer
 	for {
 		if err := long(l.conn, x.conn, &w.down, &c.res.n); errors.Is(err, os.ErrDeadlineExceeded) {
-			_ = x.conn.SetReadDeadline(time.Time{})
+			x.calm()
 			l.listen(func() { x.conn.Close() }, nil)
 			continue
 		}
@@ -467,7 +467,7 @@ func (l *line) download(chunked bool) (broken error) {
 				return nil
 			}
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			_ = x.conn.SetReadDeadline(time.Time{})
+			x.calm()
 			l.listen(func() { x.conn.Close() }, nil)
 		default:
 			return err
@@ -487,7 +487,7 @@ func (l *line) joinUp(decision string) {
 	defer x.conn.Close()
 	w.out = l.appendResponse(w.out[:0], decision, "", false)
 	_ = l.conn.SetDeadline(time.Time{})
-	_ = x.conn.SetDeadline(time.Time{})
+	x.calm()
 	if _, err := l.conn.Write(w.out); err != nil {
 		c.finish(callerLeft)
 		return
