@@ -105,6 +105,9 @@ func (b *Body) Took(n int64) {
 	}
 }
 
+// Lose ends a body of which bytes were read past it, nobody knows how many.
+func (b *Body) Lose() { b.err = io.ErrUnexpectedEOF }
+
 // Ready reports whether Read has something to give, its end among it, without
 // reading from the connection.
 func (b *Body) Ready() bool {

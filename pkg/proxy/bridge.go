@@ -60,7 +60,7 @@ func (l *line) handle(h handler, target string) {
 	r.Body = b.body
 	if l.up.Ended() {
 		r.Body = http.NoBody
-		l.listen(cancel, nil)
+		l.listenFor(cancel)
 	} else {
 		_ = l.conn.SetReadDeadline(time.Time{})
 		l.idleTill = time.Time{}
@@ -114,7 +114,7 @@ func (b *bridgeBody) Read(p []byte) (int, error) {
 			f := &l.up.Trailer[i]
 			b.r.Trailer.Add(f.Name, f.Value)
 		}
-		l.listen(b.cancel, nil)
+		l.listenFor(b.cancel)
 	case b.closed.Load():
 		err = http.ErrBodyReadAfterClose
 	default:

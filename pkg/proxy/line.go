@@ -36,6 +36,7 @@ type line struct {
 	target string               // what CONNECT named, for a line inside it
 	tls    *tls.ConnectionState // of what we opened
 	ctx    context.Context
+	cancel func()
 
 	state    atomic.Int32
 	idleTill time.Time // the read deadline that is set
@@ -72,6 +73,13 @@ func (l *line) end() {
 	if !l.taken {
 		l.conn.Close()
 	}
+}
+
+// cut ends the line whatever it waits for.
+func (l *line) cut() {
+	l.conn.Close()
+	l.cancel()
+	l.left()
 }
 
 // serve serves requests until one side has enough.
@@ -137,6 +145,8 @@ func (l *line) request(head string) (more bool) {
 			if e, ok := err.(error); !ok || !errors.Is(e, http.ErrAbortHandler) {
 				l.srv.logger.Error("panic while serving", "err", err, "stack", string(debug.Stack()))
 			}
+			l.left() // ends the server's connection, too
+			l.hush()
 			more = false
 		}
 		if !l.srv.done(l.taken) {
@@ -171,8 +181,11 @@ func (l *line) discard() bool {
 	defer buffers.Put(p)
 	for n := 0; n < maxDiscard; {
 		m, err := l.up.Read(*p)
+		if errors.Is(err, io.EOF) {
+			return true
+		}
 		if n += m; err != nil {
-			return errors.Is(err, io.EOF)
+			break
 		}
 	}
 	l.linger()
@@ -244,13 +257,24 @@ func (l *line) net() *http.Request {
 type ear struct {
 	mu    sync.Mutex
 	ended bool
-	abort func() // ends what is waited for
+	peer  net.Conn // the server that is waited for
+	abort func()   // ends another wait
 	done  chan struct{}
+	sent  chan struct{} // closed when there is nothing more to send
 }
 
-// listen starts listening, or sets what is to be ended. send, which may be nil,
-// is what is done with the caller's bytes before.
-func (l *line) listen(abort func(), send func() error) {
+// waitFor sets the server that is waited for: its connection ends with the
+// caller's. It is false if the caller has left.
+func (l *line) waitFor(server net.Conn) bool {
+	e := &l.ear
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.peer = server
+	return !e.ended
+}
+
+// listenFor is listen for a wait that abort ends.
+func (l *line) listenFor(abort func()) {
 	e := &l.ear
 	e.mu.Lock()
 	e.abort = abort
@@ -260,17 +284,32 @@ func (l *line) listen(abort func(), send func() error) {
 		abort()
 		return
 	}
-	if e.done != nil {
+	l.listen(nil)
+}
+
+// listen starts listening, unless it has. send, which may be nil, is what is done
+// with the caller's bytes before.
+func (l *line) listen(send func() error) {
+	e := &l.ear
+	if e.done != nil || e.heardEnd() {
 		return
 	}
 	done := make(chan struct{})
 	e.done = done
+	var sent chan struct{}
+	if send != nil {
+		sent = make(chan struct{})
+		e.sent = sent
+	}
 	l.idleTill = time.Time{}
 	_ = l.conn.SetReadDeadline(time.Time{})
 	go func() {
 		defer close(done)
-		if send != nil && send() != nil {
-			return
+		if send != nil {
+			err := send()
+			if close(sent); err != nil {
+				return
+			}
 		}
 		// A byte of the next request tells that the caller is there, and stays.
 		if len(l.in.Buffered()) > 0 {
@@ -291,6 +330,9 @@ func (l *line) left() {
 	if e.abort != nil {
 		e.abort()
 	}
+	if e.peer != nil {
+		e.peer.Close()
+	}
 }
 
 func (e *ear) heardEnd() bool {
@@ -305,13 +347,13 @@ func (l *line) hush() {
 	if e.done != nil {
 		_ = l.conn.SetReadDeadline(longAgo)
 		<-e.done
-		e.done = nil
+		e.done, e.sent = nil, nil
 		_ = l.conn.SetReadDeadline(time.Time{})
 		l.idleTill = time.Time{}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.abort = nil
+	e.abort, e.peer = nil, nil
 }
 
 // longAgo is a deadline that wakes a reader.

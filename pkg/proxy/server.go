@@ -156,11 +156,10 @@ func (s *server) take(l *line) {
 	}
 	s.inside++
 	s.all[l] = struct{}{}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer s.drop(l)
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		l.ctx = ctx
+		defer l.cancel()
 		l.serve()
 	}()
 }
@@ -264,7 +263,7 @@ func (s *server) run(ctx context.Context, ln net.Listener) error {
 		c.Close()
 	}
 	for l := range s.all {
-		l.conn.Close()
+		l.cut()
 	}
 	for s.inside > 0 {
 		s.idle.Wait()

@@ -46,6 +46,7 @@ type way struct {
 	down http1.Body
 	peer *peer
 	sent atomic.Bool // the whole request's body
+	late atomic.Bool // it is not waited for any more
 	// heard is set when the server has said something.
 	heard bool
 }
@@ -116,7 +117,7 @@ func (l *line) send(p *pool, addr string) error {
 		reused := x != nil
 		if !reused {
 			ctx, cancel := context.WithCancel(l.ctx)
-			l.listen(cancel, nil)
+			l.listenFor(cancel)
 			var err error
 			x, err = p.connect(ctx, addr)
 			l.hush()
@@ -132,7 +133,10 @@ func (l *line) send(p *pool, addr string) error {
 			}
 		}
 		w.peer, w.heard = x, false
-		err := l.talk(x)
+		err := errLeft
+		if l.waitFor(x.conn) {
+			err = l.talk(x)
+		}
 		if err == nil {
 			return nil
 		}
@@ -163,6 +167,7 @@ func again(method string) bool {
 func (l *line) talk(x *peer) error {
 	w := &l.way
 	w.out = l.appendRequest(w.out[:0])
+	w.late.Store(false)
 	hold := l.asked100
 	if !hold {
 		w.out = l.appendReady(w.out, &l.up, l.req.Chunked, &w.c.body.n)
@@ -179,7 +184,7 @@ func (l *line) talk(x *peer) error {
 		w.sent.Store(true)
 	default:
 		w.sent.Store(false)
-		l.listen(func() { x.conn.Close() }, func() error { return l.upload(x) })
+		l.listen(func() error { return l.upload(w.peer) })
 	}
 	x.hurry(wait)
 	for {
@@ -191,12 +196,12 @@ func (l *line) talk(x *peer) error {
 			x.calm()
 			if hold {
 				hold = false
-				if err := l.goOn(x); err != nil {
+				if err := l.goOn(); err != nil {
 					return err
 				}
 				continue
 			}
-			l.listen(func() { x.conn.Close() }, nil)
+			l.listen(nil)
 			continue
 		}
 		w.heard = w.heard || err == nil || len(x.in.Buffered()) > 0
@@ -207,12 +212,14 @@ func (l *line) talk(x *peer) error {
 		case s == http.StatusContinue:
 			if hold {
 				hold = false
-				if err := l.goOn(x); err != nil {
+				if err := l.goOn(); err != nil {
 					return err
 				}
 			}
 		case s == http.StatusSwitchingProtocols:
-			if w.c.upgrade == "" {
+			// A server that switches before it has the request would take the rest of
+			// its body for the new protocol.
+			if w.c.upgrade == "" || !l.uploaded() {
 				return errWrong101
 			}
 			return l.answered(head)
@@ -236,13 +243,13 @@ func (l *line) answered(head string) error {
 }
 
 // goOn tells the caller to send the body that it announced, and passes it on.
-func (l *line) goOn(x *peer) error {
+func (l *line) goOn() error {
 	l.asked100 = false
 	if _, err := io.WriteString(l.conn, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
 		l.left()
 		return err
 	}
-	l.listen(func() { x.conn.Close() }, func() error { return l.upload(x) })
+	l.listen(func() error { return l.upload(l.way.peer) })
 	return nil
 }
 
@@ -307,8 +314,16 @@ func (l *line) upload(x *peer) error {
 	defer buffers.Put(buf)
 	var out []byte
 	for {
-		if err := long(x.conn, l.conn, &l.up, &w.c.body.n); errors.Is(err, os.ErrDeadlineExceeded) {
+		err := long(x.conn, l.conn, &l.up, &w.c.body.n)
+		switch {
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded) && !w.late.Load():
 			return err
+		default:
+			// Bytes that were read may not have been written, and nobody knows how
+			// many: where the next request begins is lost with them.
+			l.up.Lose()
+			return nil // the caller is listened to all the same
 		}
 		n, err := l.up.Read((*buf)[:len(*buf)/2-32])
 		w.c.body.n.Add(int64(n))
@@ -358,24 +373,33 @@ func long(dst, src net.Conn, b *http1.Body, count *atomic.Int64) error {
 	return err
 }
 
+// uploaded waits a little for the end of the request's body. If that does not
+// come, sending ends, and the server's connection is of no use any more.
+func (l *line) uploaded() bool {
+	w := &l.way
+	if sent := l.ear.sent; sent != nil && !w.sent.Load() {
+		t := time.NewTimer(uploadWait)
+		defer t.Stop()
+		select {
+		case <-sent:
+		case <-t.C:
+			w.late.Store(true)
+			_ = w.peer.conn.SetWriteDeadline(longAgo)
+			return false
+		}
+	}
+	return w.sent.Load()
+}
+
 // finishRequest ends what belongs to the request's own body once the response has
 // ended, and gives the connection back if it can be used again.
 func (l *line) finishRequest(p *pool, whole bool) {
 	w := &l.way
-	x := w.peer
-	w.peer = nil
-	if !w.sent.Load() && l.ear.done != nil {
-		t := time.NewTimer(uploadWait)
-		select {
-		case <-l.ear.done:
-		case <-t.C:
-			_ = x.conn.SetWriteDeadline(longAgo)
-		}
-		t.Stop()
-	}
+	x, sent := w.peer, l.uploaded()
 	l.hush()
+	w.peer = nil // not before: an upload writes to it
 	keep := w.res.Minor > 0 && !w.res.Close || w.res.Minor == 0 && w.res.Keep
-	if whole && keep && w.sent.Load() && len(x.in.Buffered()) == 0 && !l.ear.heardEnd() {
+	if whole && keep && sent && len(x.in.Buffered()) == 0 && !l.ear.heardEnd() {
 		p.put(x, w.c.ex.Start.Add(w.c.ex.Took))
 		return
 	}
@@ -436,7 +460,7 @@ func (l *line) download(chunked bool) (broken error) {
 	for {
 		if err := long(l.conn, x.conn, &w.down, &c.res.n); errors.Is(err, os.ErrDeadlineExceeded) {
 			x.calm()
-			l.listen(func() { x.conn.Close() }, nil)
+			l.listen(nil)
 			continue
 		}
 		if w.down.Ended() {
@@ -468,7 +492,7 @@ func (l *line) download(chunked bool) (broken error) {
 			}
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			x.calm()
-			l.listen(func() { x.conn.Close() }, nil)
+			l.listen(nil)
 		default:
 			return err
 		}
@@ -479,8 +503,8 @@ func (l *line) download(chunked bool) (broken error) {
 func (l *line) joinUp(decision string) {
 	w, c := &l.way, &l.way.c
 	x := w.peer
-	w.peer = nil
 	l.hush()
+	w.peer = nil
 	l.taken = true
 	l.srv.hijacked(l.conn)
 	defer l.srv.release(l.conn)

@@ -1,0 +1,249 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lane/pkg/http1"
+)
+
+// scripted is a server of which each connection, counted from 0, is served by a
+// function.
+func scripted(t *testing.T, serve func(n int, conn net.Conn, br *bufio.Reader)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	all.Go(func() {
+		for n := 0; ; n++ {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+			all.Go(func() {
+				defer conn.Close()
+				serve(n, conn, bufio.NewReader(conn))
+			})
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		mu.Lock()
+		for _, c := range conns {
+			c.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return ln.Addr().String()
+}
+
+// readText reads a head, "" at the end.
+func readText(br *bufio.Reader) string {
+	var head strings.Builder
+	for {
+		line, err := br.ReadString('\n')
+		head.WriteString(line)
+		if err != nil {
+			return ""
+		}
+		if line == "\r\n" {
+			return head.String()
+		}
+	}
+}
+
+// response reads one response of a connection.
+func response(t *testing.T, br *bufio.Reader, method string) answer {
+	t.Helper()
+	resp, err := http.ReadResponse(br, &http.Request{Method: method})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(body)}
+}
+
+// A server may answer before it has read the whole request, and the caller may go
+// on sending: what comes next on both connections is none the worse for it.
+func TestAnswerBeforeTheUpload(t *testing.T) {
+	answered := make(chan struct{})
+	origin := scripted(t, func(_ int, conn net.Conn, br *bufio.Reader) {
+		for readText(br) != "" {
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			if _, err := io.CopyN(io.Discard, br, 10); err != nil {
+				return
+			}
+			answered <- struct{}{}
+		}
+	})
+	e := newEnv(t, nil)
+	e.reg.set(service("svc", instance("s", origin, "dev-alice")))
+	for _, at := range threeWays(t, e, origin) {
+		conn, br := raw(t, at.addr, at.before)
+		connected(t, br, at.before)
+		for i := range 3 {
+			fmt.Fprintf(conn, "POST %s/ HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\nContent-Length: 10\r\n\r\n01234", at.line)
+			if a := response(t, br, "POST"); a.status != 200 || a.body != "ok" {
+				t.Fatalf("%s: %d: %+v", at.name, i, a)
+			}
+			fmt.Fprint(conn, "56789")
+			select {
+			case <-answered:
+			case <-time.After(10 * time.Second):
+				// The rest may come too late to be passed on: then a new connection is
+				// next, and this one has ended.
+			}
+		}
+	}
+}
+
+// Whatever a request waits for, the end of a front ends it.
+func TestStopEndsEveryWait(t *testing.T) {
+	const post = "POST / HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\nContent-Length: 100000000\r\n\r\n"
+	const get = "GET / HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\n\r\n"
+	const absolute = "GET http://u@svc/ HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\n\r\n"
+	for name, tt := range map[string]struct {
+		text   string
+		stream bool   // goes on sending
+		answer string // what the server says before it falls silent
+	}{
+		"an answer":                       {text: get},
+		"an answer, and another request":  {text: get + get},
+		"a body, and another request":     {text: get + get, answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nx"},
+		"a handler, and another request":  {text: absolute + get},
+		"the caller's body":               {text: post},
+		"a server that never reads":       {text: post, stream: true},
+		"a server that answers and waits": {text: post, stream: true, answer: "HTTP/1.1 200 OK\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan struct{}, 16)
+			hold := make(chan struct{})
+			defer close(hold)
+			origin := scripted(t, func(_ int, conn net.Conn, br *bufio.Reader) {
+				readText(br)
+				fmt.Fprint(conn, tt.answer)
+				asked <- struct{}{}
+				<-hold
+			})
+			e := newEnv(t, nil)
+			g, err := NewGuard(e.tr, GuardConfig{Lane: "dev-alice", Service: "svc", InstanceID: "g", Local: []string{origin}, Drain: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- g.Serve(ctx, ln) }()
+			conn, _ := raw(t, ln.Addr().String(), tt.text)
+			sending := make(chan struct{})
+			go func() {
+				defer close(sending)
+				for p := make([]byte, 64<<10); tt.stream; {
+					if _, err := conn.Write(p); err != nil {
+						return
+					}
+				}
+			}()
+			<-asked
+			cancel()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("the front does not end")
+			}
+			conn.Close()
+			<-sending
+			if ex := e.exchange(1); !strings.Contains(ex.Err, callerLeft) {
+				t.Errorf("recorded %+v", ex)
+			}
+		})
+	}
+}
+
+// tcpPair are the two ends of a connection.
+func tcpPair(t *testing.T) (one, other net.Conn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if one, err = net.Dial("tcp", ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { one.Close() })
+	if other, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	return one, other
+}
+
+// Where the kernel has taken more of a body than it could write, nobody knows
+// where the next request begins: there is none.
+func TestLostUpload(t *testing.T) {
+	const size = 2 * longBody
+	for name, fails := range map[string]func(l *line, server net.Conn){
+		"in time": nil,
+		"too late": func(l *line, server net.Conn) {
+			l.way.late.Store(true)
+			_ = server.SetWriteDeadline(longAgo)
+		},
+		"closed": func(_ *line, server net.Conn) { _ = server.(*net.TCPConn).CloseWrite() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			caller, conn := tcpPair(t)
+			server, far := tcpPair(t)
+			read := make(chan int64, 1)
+			go func() {
+				n, _ := io.Copy(io.Discard, far)
+				read <- n
+			}()
+			go fmt.Fprint(caller, strings.Repeat("x", size), "GET /next")
+			l := &line{conn: conn, in: http1.NewReader(conn)}
+			l.up.Reset(l.in, http1.ByLength, size)
+			if fails != nil {
+				fails(l, server)
+			}
+			err := l.upload(&peer{conn: server})
+			server.Close()
+			n := <-read
+			if fails == nil {
+				if err != nil || n != size || !l.up.Ended() || !l.way.sent.Load() {
+					t.Errorf("%v, %d bytes", err, n)
+				}
+				return
+			}
+			if m, err := l.up.Read(make([]byte, 100)); m > 0 || err == nil || l.up.Ended() || l.way.sent.Load() {
+				t.Errorf("then %d bytes are read, %v", m, err)
+			}
+		})
+	}
+}
