@@ -257,7 +257,8 @@ func chunkSize(line []byte) (n int64, ok bool) {
 		case c >= 'A' && c <= 'F':
 			c -= 'A' - 10
 		default:
-			return n, i > 0 && (c == ';' || c == ' ' || c == '\t') && validValue(string(line[i:]))
+			rest := bytes.TrimLeft(line[i:], " \t")
+			return n, i > 0 && (len(rest) == 0 || rest[0] == ';') && validValue(string(rest))
 		}
 		if i == 15 {
 			return 0, false

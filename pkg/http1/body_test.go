@@ -21,6 +21,7 @@ func TestBody(t *testing.T) {
 		{NoBody, 0, "next", "", "next"},
 		{ByLength, 4, "bodynext", "body", "next"},
 		{ByChunks, 0, "4\r\nbody\r\n0\r\n\r\nnext", "body", "next"},
+		{ByChunks, 0, "2 \r\nbo\r\n2\t;a\r\ndy\r\n0\r\n\r\nnext", "body", "next"},
 		{ByChunks, 0, "2\r\nbo\r\n002;a=\"b\"\r\ndy\r\n0;x\r\n\r\nnext", "body", "next"},
 		{ByChunks, 0, "A\r\n0123456789\r\n0\r\nX-A: 1\r\nx-b:2\r\n\r\nnext", "0123456789", "next"},
 		{ByClose, 0, "body", "body", ""},
@@ -52,7 +53,7 @@ func TestBodyRefuses(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, text := range []string{
 		"x\r\n", "-1\r\n", "+1\r\na\r\n0\r\n\r\n", "0x1\r\na\r\n0\r\n\r\n", "\r\n", "1\na\r\n0\r\n\r\n", "1\r\nab\r\n0\r\n\r\n", "1\r\na\n0\r\n\r\n",
-		"fffffffffffffffff\r\n", "1" + strings.Repeat("0", 20) + "\r\n", "1;" + long + "\r\na\r\n0\r\n\r\n", "1;\x00\r\na\r\n0\r\n\r\n", "1x\r\na\r\n0\r\n\r\n",
+		"fffffffffffffffff\r\n", "1" + strings.Repeat("0", 20) + "\r\n", "1;" + long + "\r\na\r\n0\r\n\r\n", "1;\x00\r\na\r\n0\r\n\r\n", "1x\r\na\r\n0\r\n\r\n", "1 1\r\na\r\n0\r\n\r\n", "1\t\r;\r\na\r\n0\r\n\r\n",
 		"0\r\nno colon\r\n\r\n", "0\r\n X: a\r\n\r\n", "0\r\nX : a\r\n\r\n", "0\r\n\n", "0\r\n" + strings.Repeat("X: "+long+"\r\n", 20) + "\r\n",
 	} {
 		var b Body

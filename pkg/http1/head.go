@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -181,13 +182,17 @@ func ParseResponse(head string, r *Response) error {
 	if err := r.fields(rest, true); err != nil {
 		return err
 	}
-	for i := range r.Fields {
+	for i := 0; i < len(r.Fields); i++ {
 		f := &r.Fields[i]
 		switch {
 		case f.Is("Content-Length"):
 			n, ok := digits(f.Value)
-			if !ok || r.Length >= 0 && r.Length != n {
+			switch {
+			case !ok || r.Length >= 0 && r.Length != n:
 				return bad("the Content-Length is no number, or two")
+			case r.Length == n: // said twice
+				r.Fields = slices.Delete(r.Fields, i, i+1)
+				i--
 			}
 			r.Length = n
 		case f.Is("Transfer-Encoding"):
@@ -197,11 +202,23 @@ func ParseResponse(head string, r *Response) error {
 			r.Chunked = true
 		}
 	}
-	if r.Chunked { // RFC 9112, 6.3: it overrides
+	if r.Chunked {
+		// It overrides, but whoever says both, or says it in HTTP/1.0, is not to be
+		// asked again on this connection (RFC 9112, 6.1 and 6.3).
+		if r.Length >= 0 || r.Minor == 0 {
+			r.Close, r.Keep = true, false
+		}
 		r.Length = -1
 	}
 	return nil
 }
+
+// Limits of a head's parts, beside that of its size: what is done with each of
+// them takes time, and some of it once for each of the others.
+const (
+	maxFields  = 2000
+	maxOptions = 100
+)
 
 // fields reads the lines of a head up to the empty one.
 func (h *Head) fields(text string, lenient bool) error {
@@ -217,6 +234,9 @@ func (h *Head) fields(text string, lenient bool) error {
 			if !lenient || len(h.Fields) == 0 {
 				return bad("a folded line")
 			}
+			if !validValue(line) {
+				return bad("a control character in a folded line")
+			}
 			last := &h.Fields[len(h.Fields)-1]
 			last.Value = strings.Trim(last.Value+" "+strings.Trim(line, " \t"), " ")
 			last.Line = last.Name + ": " + last.Value
@@ -227,6 +247,9 @@ func (h *Head) fields(text string, lenient bool) error {
 		if err != nil {
 			return err
 		}
+		if len(h.Fields) == maxFields {
+			return &Error{Status: 431, Why: "the head has too many fields"}
+		}
 		h.Fields = append(h.Fields, f)
 		text = rest
 	}
@@ -234,6 +257,9 @@ func (h *Head) fields(text string, lenient bool) error {
 		if h.Fields[i].Is("Connection") {
 			h.options(h.Fields[i].Value)
 		}
+	}
+	if len(h.Options) > maxOptions {
+		return bad("too many options in Connection")
 	}
 	return nil
 }
@@ -265,7 +291,9 @@ func (h *Head) options(list string) {
 		case strings.EqualFold(o, "upgrade"):
 			h.Switch = true
 		}
-		h.Options = append(h.Options, o)
+		if h.Options = append(h.Options, o); len(h.Options) > maxOptions {
+			return
+		}
 	}
 }
 

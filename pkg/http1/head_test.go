@@ -60,6 +60,8 @@ var malformed = map[string]int{
 	"GET /a HTTP/2.0\r\nHost: svc\r\n\r\n":                                       505,
 	"GET /a HTTP/1.10\r\nHost: svc\r\n\r\n":                                      400,
 	reqLine + "Expect: something\r\n\r\n":                                        417,
+	reqLine + strings.Repeat("a:\r\n", maxFields) + "\r\n":                       431,
+	reqLine + "Connection: " + strings.Repeat("a,", maxOptions) + "a\r\n\r\n":    400,
 }
 
 func parse(text string) (Request, error) {
@@ -76,7 +78,7 @@ func TestParseRequestRefuses(t *testing.T) {
 		_, err := parse(text)
 		var wrong *Error
 		if !errors.As(err, &wrong) || wrong.Status != status || wrong.Why == "" {
-			t.Errorf("%q: %v, want %d", text, err, status)
+			t.Errorf("%.200q: %v, want %d", text, err, status)
 		}
 	}
 }
@@ -89,6 +91,8 @@ func TestParseRequestTakes(t *testing.T) {
 	}{
 		{reqLine + "\r\n", NoBody, 0},
 		{"\r\n" + reqLine + "\r\n", NoBody, 0},
+		{reqLine + strings.Repeat("a:\r\n", maxFields-1) + "\r\n", NoBody, 0},
+		{reqLine + "Connection: " + strings.Repeat("a,", maxOptions-1) + "a\r\n\r\n", NoBody, 0},
 		{reqLine + "Content-Length: 0\r\n\r\n", NoBody, 0},
 		{reqLine + "content-length:5\r\n\r\n", ByLength, 5},
 		{reqLine + "Content-Length: \t 5 \r\n\r\n", ByLength, 5},
@@ -167,14 +171,16 @@ func TestParseResponse(t *testing.T) {
 		t.Errorf("%v %+v", err, r)
 	}
 	for _, text := range []string{
-		"", "HTTP/1.1\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1 abc OK\r\n\r\n", "HTTP/1.1 099 OK\r\n\r\n",
+		"", "HTTP/1.1\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 maxFields OK\r\n\r\n", "HTTP/1.1 abc OK\r\n\r\n", "HTTP/1.1 099 OK\r\n\r\n",
 		"HTTP/3.0 200 OK\r\n\r\n", "SSH-2.0-OpenSSH\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 200 OK\r\n folded\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nA: b\x00\r\n\r\n", "HTTP/1.1 200 O\x1bK\r\n\r\n", "HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nA: b\r\n c\rSet-Cookie: d\r\n\r\n", "HTTP/1.1 200 OK\nA: b\n \x00\n\n", "HTTP/1.1 200 OK\r\nA: b\r\n\t\x1b[2J\r\n\r\n",
+		"HTTP/1.1 200 OK\r\n" + strings.Repeat("a:\r\n", maxFields+1) + "\r\n",
 	} {
 		if err := ParseResponse(text, &r); err == nil {
-			t.Errorf("%q is taken: %+v", text, r)
+			t.Errorf("%.200q is taken: %.200q", text, r.Fields)
 		}
 	}
 }
@@ -267,4 +273,33 @@ func FuzzParseResponse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A response whose end two programs could see in different places is passed on in
+// one form, and its connection is not used again.
+func TestResponseSaysItsEndOnce(t *testing.T) {
+	for _, tt := range []struct {
+		text   string
+		fields string
+		reused bool
+	}{
+		{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nA: b\r\ncontent-length: 5\r\nC: d\r\n\r\n", "Content-Length: 5|A: b|C: d", true},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding: chunked", true},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", "Transfer-Encoding: chunked|Content-Length: 5", false},
+		{"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\n", "Connection: keep-alive|Content-Length: 5", true},
+		{"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n", "Connection: keep-alive|Transfer-Encoding: chunked", false},
+	} {
+		var r Response
+		if err := ParseResponse(tt.text, &r); err != nil {
+			t.Errorf("%q: %v", tt.text, err)
+		}
+		var lines []string
+		for _, f := range r.Fields {
+			lines = append(lines, f.Line)
+		}
+		reused := r.Minor > 0 && !r.Close || r.Minor == 0 && r.Keep
+		if got := strings.Join(lines, "|"); got != tt.fields || reused != tt.reused {
+			t.Errorf("%q: %s, used again: %v", tt.text, got, reused)
+		}
+	}
 }

@@ -182,7 +182,7 @@ func (l *line) appendResponse(dst []byte, decision, guard string, chunked bool) 
 			dated = dated || f.Is("Date")
 		case len("Content-Length"):
 			// With chunks it says nothing, and 204 has none (RFC 9110, 8.6).
-			if f.Is("Content-Length") && (res.Chunked || res.Status == 204) {
+			if f.Is("Content-Length") && (res.Chunked || res.Status == 204 || switched) {
 				return dst, true
 			}
 		case len(lane.HeaderDecision):
