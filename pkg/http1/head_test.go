@@ -171,7 +171,7 @@ func TestParseResponse(t *testing.T) {
 		t.Errorf("%v %+v", err, r)
 	}
 	for _, text := range []string{
-		"", "HTTP/1.1\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 maxFields OK\r\n\r\n", "HTTP/1.1 abc OK\r\n\r\n", "HTTP/1.1 099 OK\r\n\r\n",
+		"", "HTTP/1.1\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1 abc OK\r\n\r\n", "HTTP/1.1 099 OK\r\n\r\n",
 		"HTTP/3.0 200 OK\r\n\r\n", "SSH-2.0-OpenSSH\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 200 OK\r\n folded\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nA: b\x00\r\n\r\n", "HTTP/1.1 200 O\x1bK\r\n\r\n", "HTTP/1.1 200 OK\r\nA : b\r\n\r\n",

@@ -111,8 +111,9 @@ func (b *bridgeBody) Read(p []byte) (int, error) {
 			if b.r.Trailer == nil {
 				b.r.Trailer = http.Header{}
 			}
-			f := &l.up.Trailer[i]
-			b.r.Trailer.Add(f.Name, f.Value)
+			if f := &l.up.Trailer[i]; l.srv.t.marks.trails(f) {
+				b.r.Trailer.Add(f.Name, f.Value)
+			}
 		}
 		l.listenFor(b.cancel)
 	case b.closed.Load():

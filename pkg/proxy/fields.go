@@ -71,6 +71,12 @@ func hop(f *http1.Field) hopKind {
 	return hopNone
 }
 
+// trails reports whether a field may stand behind a body: what belongs to a
+// connection, and what a head says about the message, may not.
+func trails(f *http1.Field) bool {
+	return hop(f) == hopNone && !f.Is("Content-Length") && !f.Is("Host")
+}
+
 // appendLine appends a field as it came.
 func appendLine(dst []byte, f *http1.Field) []byte {
 	return append(append(dst, f.Line...), "\r\n"...)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"lane/pkg/http1"
@@ -12,7 +13,7 @@ import (
 // All others pass as the bytes that they are.
 type marks struct {
 	names   []mark
-	lengths uint64 // bit n is set if a name has n letters
+	lengths uint64 // bit n is set if a name has n letters, the last one for more
 }
 
 type mark struct {
@@ -21,11 +22,12 @@ type mark struct {
 
 func newMarks(c *lane.Carriers) marks {
 	var m marks
-	for _, n := range append(c.Names(), "cookie", lane.HeaderHops, lane.HeaderGuard, "traceparent", "x-b3-traceid", "x-request-id") {
-		lower := strings.ToLower(n)
-		if len(lower) < 64 {
-			m.names = append(m.names, mark{lower, http.CanonicalHeaderKey(lower)})
-			m.lengths |= 1 << len(lower)
+	// The header of other sessions is ours to take away, whatever this one's is.
+	for _, n := range append(c.Names(), lane.HeaderTag, "cookie", lane.HeaderHops, lane.HeaderGuard, "traceparent", "x-b3-traceid", "x-request-id") {
+		k := mark{strings.ToLower(n), http.CanonicalHeaderKey(n)}
+		if !slices.Contains(m.names, k) { // several carriers may share one header
+			m.names = append(m.names, k)
+			m.lengths |= 1 << min(len(n), 63)
 		}
 	}
 	return m
@@ -33,7 +35,7 @@ func newMarks(c *lane.Carriers) marks {
 
 // of is the index of a field's mark, -1 for a field that is not ours to read.
 func (m *marks) of(f *http1.Field) int {
-	if n := len(f.Name); n >= 64 || m.lengths&(1<<n) == 0 {
+	if m.lengths&(1<<min(len(f.Name), 63)) == 0 {
 		return -1
 	}
 	for i := range m.names {
@@ -43,6 +45,11 @@ func (m *marks) of(f *http1.Field) int {
 	}
 	return -1
 }
+
+// trails reports whether a request's field may stand behind its body: none that
+// belongs into a head (RFC 9110, 6.5.1), and none in which something of ours is
+// read.
+func (m *marks) trails(f *http1.Field) bool { return trails(f) && m.of(f) < 0 }
 
 // marked are the marks of one head, as a map that carriers are read from and
 // written to. The head's other fields never leave their text.

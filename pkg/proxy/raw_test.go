@@ -47,7 +47,8 @@ func bytesOrigin(t *testing.T, response string) (addr string, got chan string) {
 				body, _ := io.ReadAll(io.LimitReader(br, length))
 				text.Write(body)
 			} else if strings.Contains(text.String(), "chunked") {
-				for !strings.HasSuffix(text.String(), "0\r\n\r\n") {
+				_, behind, _ := strings.Cut(text.String(), "\r\n\r\n")
+				for at := text.Len() - len(behind); !strings.HasSuffix(text.String(), "\r\n\r\n") || !strings.Contains(text.String()[at:], "0\r\n"); {
 					b, err := br.ReadByte()
 					if err != nil {
 						break

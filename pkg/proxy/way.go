@@ -282,7 +282,11 @@ func (l *line) appendReady(dst []byte, b *http1.Body, chunked bool, n *atomic.In
 		}
 	}
 	if chunked && b.Ended() {
-		dst = appendTrailer(dst, b)
+		may := trails
+		if b == &l.up {
+			may = l.srv.t.marks.trails
+		}
+		dst = appendTrailer(dst, b, may)
 	}
 	return dst
 }
@@ -295,12 +299,12 @@ func appendPiece(dst, p []byte, chunked bool) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendTrailer appends the end of a chunked body. Fields that belong into a head
-// are left out (RFC 9110, 6.5.1).
-func appendTrailer(dst []byte, b *http1.Body) []byte {
+// appendTrailer appends the end of a chunked body, and the fields behind it that
+// may stand there.
+func appendTrailer(dst []byte, b *http1.Body, may func(*http1.Field) bool) []byte {
 	dst = append(dst, "0\r\n"...)
 	for i := range b.Trailer {
-		if f := &b.Trailer[i]; hop(f) == hopNone && !f.Is("Content-Length") && !f.Is("Host") {
+		if f := &b.Trailer[i]; may(f) {
 			dst = append(append(dst, f.Line...), "\r\n"...)
 		}
 	}
@@ -332,7 +336,7 @@ func (l *line) upload(x *peer) error {
 			out = appendPiece((*buf)[len(*buf)/2:len(*buf)/2], (*buf)[:n], l.req.Chunked)
 		}
 		if errors.Is(err, io.EOF) && l.req.Chunked {
-			out = appendTrailer(out, &l.up)
+			out = appendTrailer(out, &l.up, l.srv.t.marks.trails)
 		}
 		if len(out) > 0 {
 			if _, werr := x.conn.Write(out); werr != nil {
@@ -476,7 +480,7 @@ func (l *line) download(chunked bool) (broken error) {
 			out = append((*buf)[room-len(s):room+n], "\r\n"...)
 		}
 		if chunked && errors.Is(err, io.EOF) {
-			out = appendTrailer(out, &w.down)
+			out = appendTrailer(out, &w.down, trails)
 		}
 		if len(out) > 0 {
 			if _, werr := l.conn.Write(out); werr != nil {
