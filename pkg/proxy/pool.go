@@ -14,8 +14,6 @@ const (
 	maxIdle = 512 // to one address
 	// idleFor is under what servers commonly allow.
 	idleFor = 30 * time.Second
-	// freshFor is how long a connection is taken to be open without a look.
-	freshFor = 10 * time.Millisecond
 )
 
 // peer is a connection to a server that speaks HTTP/1.1.
@@ -23,6 +21,7 @@ type peer struct {
 	conn  net.Conn
 	addr  string
 	in    *http1.Reader
+	look  *look
 	since time.Time // idle since
 	till  time.Time // the read deadline that is set, zero for none
 }
@@ -56,19 +55,13 @@ type pool struct {
 	closed bool
 }
 
-// take gives an idle connection to addr, nil if there is none. For a request that
-// cannot be sent twice even one that was used just now is looked at.
-func (p *pool) take(addr string, now time.Time, once bool) *peer {
+// take gives an idle connection to addr, nil if there is none. Each is looked at,
+// also one that was used just now: bytes that came behind an answer must not be
+// the answer to somebody else.
+func (p *pool) take(addr string, now time.Time) *peer {
 	for {
 		x := p.last(addr)
-		switch {
-		case x == nil:
-			return nil
-		case !once && now.Sub(x.since) < freshFor:
-			return x
-		}
-		x.calm()
-		if now.Sub(x.since) < idleFor && !ended(x.conn) {
+		if x == nil || now.Sub(x.since) < idleFor && !x.look.ended() {
 			return x
 		}
 		x.conn.Close()
@@ -95,7 +88,7 @@ func (p *pool) connect(ctx context.Context, addr string) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &peer{conn: conn, addr: addr, in: http1.NewReader(conn)}, nil
+	return &peer{conn: conn, addr: addr, in: http1.NewReader(conn), look: newLook(conn)}, nil
 }
 
 // put keeps a connection for later.

@@ -112,7 +112,7 @@ func (l *line) sendService(p *pool, cat *lane.Catalog, ask *lane.Request, dec *l
 func (l *line) send(p *pool, addr string) error {
 	w := &l.way
 	repeat := again(l.req.Method) && !l.req.Chunked && l.req.Length <= 0
-	x := p.take(addr, w.c.ex.Start, !repeat)
+	x := p.take(addr, w.c.ex.Start)
 	for {
 		reused := x != nil
 		if !reused {
