@@ -35,3 +35,11 @@ func clip(s string, n int) string {
 	}
 	return strings.Clone(s[:n]) + "…"
 }
+
+// letGo takes what is recorded out of a long head, which would stay in memory for
+// the sake of a few words.
+func letGo(e *traffic.Exchange) {
+	for _, s := range []*string{&e.Method, &e.URL, &e.Tag, &e.TraceID, &e.Service, (*string)(&e.Lane), &e.Addr, &e.Instance, &e.Note, &e.Err} {
+		*s = strings.Clone(*s)
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"lane/pkg/http1"
 )
 
@@ -30,6 +32,7 @@ type bridge struct {
 	trailer []string // announced
 	body    *bridgeBody
 	err     error
+	start   sync.Mutex // guards wrote and asked100: a transport reads the body on a goroutine of its own
 }
 
 var (
@@ -95,13 +98,8 @@ func (b *bridgeBody) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	l := b.b.l
-	if l.asked100 {
-		l.asked100 = false
-		if !b.b.wrote {
-			if _, err := io.WriteString(l.conn, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
-				return 0, err
-			}
-		}
+	if err := b.b.goOn(); err != nil {
+		return 0, err
 	}
 	n, err := l.up.Read(p)
 	switch {
@@ -123,6 +121,19 @@ func (b *bridgeBody) Read(p []byte) (int, error) {
 		b.cancel()
 	}
 	return n, err
+}
+
+// goOn tells the caller, if it waits for that, to send the body: not once the
+// response has begun, which would have it in its middle.
+func (b *bridge) goOn() error {
+	b.start.Lock()
+	defer b.start.Unlock()
+	if !b.l.asked100 || b.wrote {
+		return nil
+	}
+	b.l.asked100 = false
+	_, err := io.WriteString(b.l.conn, "HTTP/1.1 100 Continue\r\n\r\n")
+	return err
 }
 
 // Close says that no more is wanted: what is left is the line's to discard.
@@ -149,6 +160,12 @@ func (b *bridge) WriteHeader(code int) {
 		return
 	}
 	l := b.l
+	if code >= 200 {
+		b.start.Lock()
+		b.wrote = true
+		l.last = l.last || l.srv.closing() || l.asked100
+		b.start.Unlock()
+	}
 	b.out = appendStatus(b.out, code)
 	if code < 200 {
 		b.out = appendHeader(b.out, b.h)
@@ -156,7 +173,6 @@ func (b *bridge) WriteHeader(code int) {
 		b.Flush()
 		return
 	}
-	b.wrote = true
 	b.nobody = l.req.Method == http.MethodHead || code == http.StatusNoContent || code == http.StatusNotModified
 	_, length := b.h["Content-Length"]
 	if code == http.StatusNoContent {
@@ -175,7 +191,6 @@ func (b *bridge) WriteHeader(code int) {
 	default:
 		l.last = true
 	}
-	l.last = l.last || l.srv.closing() || l.asked100
 	b.out = l.appendConnection(b.out)
 	b.out = append(b.out, "\r\n"...)
 }
@@ -229,7 +244,7 @@ func (b *bridge) finish() {
 		b.out = append(b.out, "0\r\n"...)
 		for k, v := range b.h {
 			name, late := strings.CutPrefix(k, http.TrailerPrefix)
-			if late || hasToken(b.trailer, k) {
+			if f := (&http1.Field{Name: name}); (late || hasToken(b.trailer, k)) && trails(f) {
 				b.out = appendHeader(b.out, http.Header{name: v})
 			}
 		}
@@ -280,8 +295,8 @@ func appendStatus(dst []byte, code int) []byte {
 // appendHeader appends the fields of a map, but what its own framing says.
 func appendHeader(dst []byte, h http.Header) []byte {
 	for k, values := range h {
-		if strings.HasPrefix(k, http.TrailerPrefix) || k == "Transfer-Encoding" || k == "Connection" {
-			continue
+		if k == "Transfer-Encoding" || k == "Connection" || !httpguts.ValidHeaderFieldName(k) {
+			continue // a trailer, or a name with a space, which net/http reads
 		}
 		for _, v := range values {
 			dst = append(append(append(dst, k...), ": "...), v...)

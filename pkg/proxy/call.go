@@ -32,6 +32,7 @@ type call struct {
 	got     lane.Tag
 	passed  int  // hops before this one
 	guarded bool // a guard has sent it on
+	pins    bool // its strings are parts of a long head
 
 	body  reqBody
 	res   resBody
@@ -179,6 +180,9 @@ func (c *call) finish(why string) {
 	c.ex.ReqSize = c.body.n.Load()
 	c.ex.ResSize = c.res.n.Load()
 	bound(&c.ex)
+	if c.pins {
+		letGo(&c.ex)
+	}
 	c.t.counts.Add(traffic.CountRequests, "", "")
 	c.t.log.Put(c.ex)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elazarl/goproxy"
 
+	"lane/pkg/http1"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
 )
@@ -93,6 +94,10 @@ func (f *Forward) InFlight() int { return f.srv.inFlight() + f.inner.inFlight() 
 // line serves a request that came to the proxy's port as HTTP/1: plain HTTP by our
 // own engine, everything else as net/http's handlers do.
 func (f *Forward) line(l *line) {
+	if l.req.Method == http.MethodConnect && !l.up.Ended() {
+		l.malformed(&http1.Error{Status: http.StatusBadRequest, Why: "CONNECT has no body"})
+		return
+	}
 	scheme, host, tgt, ok := cutTarget(l.req.Target, l.req.Method)
 	if !ok || l.req.Method == http.MethodConnect || !plain(scheme) || f.t.self.has("http", host) {
 		l.handle(f.handle, "")

@@ -159,16 +159,31 @@ func (l *line) request(head string) (more bool) {
 	l.asked100 = l.req.Expect && framing != http1.NoBody
 	l.last = l.req.Close || l.req.Minor == 0 && !l.req.Keep
 	l.srv.lines(l)
+	l.shrink()
 	switch {
 	case l.taken || l.ear.heardEnd():
 		return false
 	case l.up.Ended():
 		return !l.last
 	case l.asked100:
-		return false // whether the body comes nobody knows
+		l.linger() // whether the body comes nobody knows
+		return false
 	}
 	// What is left of a body that nobody wanted.
 	return l.discard() && !l.last
+}
+
+// shrink lets go of memory that only a very long head has needed.
+func (l *line) shrink() {
+	if cap(l.req.Fields) > 256 {
+		l.req.Fields, l.way.k = nil, marked{}
+	}
+	if cap(l.way.res.Fields) > 256 {
+		l.way.res.Fields = nil
+	}
+	if cap(l.way.out) > 64<<10 {
+		l.way.out = nil
+	}
 }
 
 // maxDiscard is how much of an unwanted body is read to keep a connection.

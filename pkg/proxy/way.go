@@ -29,6 +29,11 @@ const (
 	uploadWait = 50 * time.Millisecond
 )
 
+// maxHints bounds the informational responses before the final one.
+const maxHints = 100
+
+var errHints = errors.New("it sent informational responses without end")
+
 var errLeft = errors.New(callerLeft)
 
 // way is the way of one request of a line to a server and back: HTTP/1.1 on both
@@ -69,9 +74,7 @@ func (l *line) open(asked, host, url string, tgt target) *call {
 		c.ex.ReqHeader = traffic.HeadText(l.fields)
 	}
 	c.readTag(w.k.h)
-	if len(l.fields) > maxURL { // lets go of a long head
-		c.ex.URL, c.ex.Tag, c.ex.TraceID = strings.Clone(url), strings.Clone(c.ex.Tag), strings.Clone(c.ex.TraceID)
-	}
+	c.pins = len(req.Target)+len(l.fields) > maxURL
 	c.passed, _ = lane.Hops(w.k.h)
 	c.guarded = len(w.k.h[keyGuard]) > 0
 	w.k.drop(&req.Head)
@@ -168,6 +171,7 @@ func (l *line) talk(x *peer) error {
 	w := &l.way
 	w.out = l.appendRequest(w.out[:0])
 	w.late.Store(false)
+	hints := 0
 	hold := l.asked100
 	if !hold {
 		w.out = l.appendReady(w.out, &l.up, l.req.Chunked, &w.c.body.n)
@@ -208,6 +212,11 @@ func (l *line) talk(x *peer) error {
 		if err != nil {
 			return err
 		}
+		if w.res.Status < 200 {
+			if hints++; hints > maxHints {
+				return errHints
+			}
+		}
 		switch s := w.res.Status; {
 		case s == http.StatusContinue:
 			if hold {
@@ -224,7 +233,9 @@ func (l *line) talk(x *peer) error {
 			}
 			return l.answered(head)
 		case s < 200:
-			l.hint()
+			if err := l.hint(); err != nil {
+				return err
+			}
 		default:
 			return l.answered(head)
 		}
@@ -254,16 +265,20 @@ func (l *line) goOn() error {
 }
 
 // hint passes an informational response on.
-func (l *line) hint() {
+func (l *line) hint() error {
 	if l.req.Minor == 0 {
-		return
+		return nil
 	}
 	w := &l.way
-	w.out = l.appendFields(l.appendStatus(w.out[:0]), nil)
+	w.out = l.appendFields(l.appendStatus(w.out[:0]), func(dst []byte, f *http1.Field) ([]byte, bool) {
+		return dst, f.Is("Content-Length") // it has no body
+	})
 	w.out = append(w.out, "\r\n"...)
-	if _, err := l.conn.Write(w.out); err != nil {
+	_, err := l.conn.Write(w.out)
+	if err != nil {
 		l.left()
 	}
+	return err
 }
 
 // appendReady appends what is there of a body, framed as it goes on, without
