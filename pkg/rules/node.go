@@ -1,0 +1,198 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxDocument is what a registry's key can hold.
+const maxDocument = 512 << 10
+
+// loader reads one document, and collects what is wrong with it.
+type loader struct {
+	found []Finding
+	rule  string // the rule that is being read
+}
+
+func (l *loader) fail(n *yaml.Node, code Code, format string, args ...any) {
+	l.found = append(l.found, Finding{Code: code, Rule: l.rule, Line: n.Line, Words: fmt.Sprintf(format, args...)})
+}
+
+func (l *loader) syntax(line int, words string) {
+	l.found = append(l.found, Finding{Code: CodeSyntax, Line: line, Words: words})
+}
+
+// root reads the text into its mapping; nil with a finding if there is none.
+func (l *loader) root(b []byte) *yaml.Node {
+	if len(b) > maxDocument {
+		l.syntax(0, fmt.Sprintf("the document is longer than %d KiB", maxDocument>>10))
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	var doc yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		l.syntax(1, "the document is empty; one without rules says rules: []")
+		return nil
+	case err != nil:
+		line, words := 0, strings.TrimPrefix(err.Error(), "yaml: ")
+		if rest, ok := strings.CutPrefix(words, "line "); ok {
+			if number, after, ok := strings.Cut(rest, ": "); ok {
+				if n, err := strconv.Atoi(number); err == nil {
+					line, words = n, after
+				}
+			}
+		}
+		l.syntax(line, words)
+		return nil
+	}
+	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		l.syntax(0, "more than one document; the rules are one")
+		return nil
+	}
+	return doc.Content[0]
+}
+
+// field is one key of a mapping, and how its value is read.
+type field struct {
+	name string
+	read func(*yaml.Node)
+}
+
+// hints are keys that are not there, and what is meant.
+var hints = map[string]string{
+	"weight": "a share of users is percent; weights belong to instances", "ratio": "say percent", "share": "say percent",
+	"percentage": "say percent", "target": "say lane", "when": "say match", "conditions": "say match", "and": "say all", "or": "say any",
+	"<<": "what stands elsewhere is not merged in here",
+}
+
+// mapping reads a mapping whose keys are known, and returns those that are there;
+// nil if it is none. what is how messages call it.
+func (l *loader) mapping(n *yaml.Node, what string, fields ...field) (have map[string]int) {
+	if n.Kind != yaml.MappingNode {
+		l.fail(n, CodeBadValue, "%s has to be a mapping (name: value), not %s", what, kindOf(n))
+		return nil
+	}
+	have = map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		at, value := n.Content[i], n.Content[i+1]
+		if at.Kind != yaml.ScalarNode {
+			l.fail(at, CodeBadValue, "%s: a key has to be a word, not %s", what, kindOf(at))
+			continue
+		}
+		if first, twice := have[at.Value]; twice {
+			l.fail(at, CodeDuplicateKey, "%s: %s is there twice, first in line %d", what, at.Value, first)
+			continue
+		}
+		have[at.Value] = at.Line
+		k := slices.IndexFunc(fields, func(f field) bool { return f.name == at.Value })
+		switch {
+		case k < 0:
+			l.unknown(at, what, fields)
+		case isNull(value):
+			l.fail(at, CodeBadValue, "%s: %s has no value; remove the line, or give one", what, at.Value)
+		default:
+			fields[k].read(value)
+		}
+	}
+	return have
+}
+
+func (l *loader) unknown(at *yaml.Node, what string, fields []field) {
+	if why := hints[at.Value]; why != "" {
+		l.fail(at, CodeUnknownKey, "%s: unknown key %q: %s", what, at.Value, why)
+		return
+	}
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	if near := nearest(at.Value, names); near != "" {
+		l.fail(at, CodeUnknownKey, "%s: unknown key %q; did you mean %s?", what, at.Value, near)
+		return
+	}
+	l.fail(at, CodeUnknownKey, "%s: unknown key %q; there are %s", what, at.Value, strings.Join(names, ", "))
+}
+
+// list reads each value of a list; one value alone is a list of one.
+func (l *loader) list(n *yaml.Node, read func(*yaml.Node)) {
+	if n.Kind != yaml.SequenceNode {
+		read(n)
+		return
+	}
+	for _, e := range n.Content {
+		read(e)
+	}
+}
+
+// text reads one value, as it is written: exact: true is no truth value.
+func (l *loader) text(n *yaml.Node, what string) (string, bool) {
+	switch {
+	case n.Kind != yaml.ScalarNode || isNull(n):
+		l.fail(n, CodeBadValue, "%s has to be one value, not %s", what, kindOf(n))
+	case n.Value == "" || strings.TrimSpace(n.Value) != n.Value:
+		l.fail(n, CodeBadValue, "%s: %q is empty, or begins or ends with white space", what, n.Value)
+	case !printable(n.Value):
+		l.fail(n, CodeBadValue, "%s: %q holds characters that cannot be printed", what, n.Value)
+	default:
+		return n.Value, true
+	}
+	return "", false
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+func kindOf(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Kind == yaml.AliasNode:
+		return "a reference to another place (*" + n.Value + ")"
+	case isNull(n):
+		return "nothing"
+	}
+	return "one value"
+}
+
+// nearest is the name that somebody has probably meant, or "".
+func nearest(v string, names []string) string {
+	best, at := "", 1+min(2, len(v)/3)
+	if len(v) > 64 {
+		return ""
+	}
+	for _, n := range names {
+		if d := distance(strings.ToLower(v), strings.ToLower(n)); d < at {
+			best, at = n, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to add, drop or change to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		corner := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			d := corner
+			if a[i-1] != b[j-1] {
+				d = 1 + min(corner, row[j], row[j-1])
+			}
+			corner, row[j] = row[j], d
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,134 @@
+package rules
+
+import "strings"
+
+// kind is a part of a request.
+type kind uint8
+
+const (
+	kindHeader kind = iota
+	kindCookie
+	kindQuery
+	kindPath
+	kindHost
+)
+
+func (k kind) String() string { return [...]string{"header", "cookie", "query", "path", "host"}[k] }
+
+// named reports whether a request has several of the kind, told apart by name.
+func (k kind) named() bool { return k <= kindQuery }
+
+// place is where a value stands in a request.
+type place struct {
+	kind kind
+	name string // of a header in lower case
+	// guarded places count only from a sender whose identity is trusted.
+	guarded bool
+}
+
+func (p place) String() string {
+	if p.name == "" {
+		return p.kind.String()
+	}
+	return p.kind.String() + " " + p.name
+}
+
+// cursor walks through the values of one place, without memory of its own.
+type cursor struct {
+	v    *view
+	p    place
+	line int    // of a header: the next one
+	rest string // of a cookie line, or of the query: what is not read yet
+	more bool   // there is a rest
+	done bool
+}
+
+func (v *view) at(p place) cursor {
+	c := cursor{v: v, p: p, done: p.guarded && v.strange}
+	if p.kind == kindQuery {
+		c.rest, c.more = v.query, v.query != ""
+	}
+	return c
+}
+
+// next is the next value, without white space around it.
+func (c *cursor) next() (string, bool) {
+	if c.done {
+		return "", false
+	}
+	switch c.p.kind {
+	case kindHeader:
+		return c.header(c.p.name)
+	case kindCookie:
+		return c.cookie()
+	case kindQuery:
+		return c.parameter()
+	case kindPath:
+		c.done = true
+		return c.v.path, true
+	default:
+		c.done = true
+		return c.v.host, true
+	}
+}
+
+func (c *cursor) header(name string) (string, bool) {
+	if c.v.req.Headers == nil {
+		return "", false
+	}
+	value, ok := c.v.req.Headers.Line(name, c.line)
+	c.line++
+	return strings.Trim(value, " \t"), ok
+}
+
+func (c *cursor) cookie() (string, bool) {
+	for {
+		if !c.more {
+			line, ok := c.header("cookie")
+			if !ok {
+				return "", false
+			}
+			c.rest, c.more = line, true
+		}
+		var pair string
+		pair, c.rest, c.more = strings.Cut(c.rest, ";")
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || strings.Trim(name, " \t") != c.p.name {
+			continue
+		}
+		value = strings.Trim(value, " \t")
+		if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
+			value = value[1 : n-1]
+		}
+		return value, true
+	}
+}
+
+func (c *cursor) parameter() (string, bool) {
+	for c.more {
+		var pair string
+		pair, c.rest, c.more = strings.Cut(c.rest, "&")
+		name, value, _ := strings.Cut(pair, "=")
+		if decode(name, true) == c.p.name {
+			return strings.Trim(decode(value, true), " \t"), true
+		}
+	}
+	return "", false
+}
+
+// one is the value of a place that has only one: none, an empty one, and two
+// that differ are no value that anybody could be known by.
+func (v *view) one(p place) (value string, twice bool) {
+	for c := v.at(p); ; {
+		s, ok := c.next()
+		switch {
+		case !ok:
+			return value, false
+		case s == "" || s == value:
+		case value != "":
+			return "", true
+		default:
+			value = s
+		}
+	}
+}
