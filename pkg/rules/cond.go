@@ -78,7 +78,7 @@ func (c *cond) leaves(visit func(*leaf)) {
 
 func (l *leaf) holds(v *view) bool {
 	for c := v.at(l.place); ; {
-		s, ok := c.next()
+		s, ok := c.next(v)
 		if !ok {
 			return false
 		}

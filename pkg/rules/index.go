@@ -124,7 +124,7 @@ func (t *table) first(v *view, res *Result) *rule {
 		g := &t.groups[i]
 		c := v.at(g.place)
 		for n := 0; ; n++ {
-			value, ok := c.next()
+			value, ok := c.next(v)
 			if !ok {
 				break
 			}

@@ -177,22 +177,26 @@ func nearest(v string, names []string) string {
 	return best
 }
 
-// distance counts the letters to add, drop or change to get from a to b.
+// distance counts the letters to add, drop, change or swap with their neighbor to
+// get from a to b.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)} // of i-2, i-1 and i
+	for j := range rows[2] {
+		rows[2][j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		corner := row[0]
-		row[0] = i
+		rows[0], rows[1], rows[2] = rows[1], rows[2], rows[0]
+		rows[2][0] = i
 		for j := 1; j <= len(b); j++ {
-			d := corner
+			d := rows[1][j-1]
 			if a[i-1] != b[j-1] {
-				d = 1 + min(corner, row[j], row[j-1])
+				d = 1 + min(d, rows[1][j], rows[2][j-1])
 			}
-			corner, row[j] = row[j], d
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[0][j-2]+1)
+			}
+			rows[2][j] = d
 		}
 	}
-	return row[len(b)]
+	return rows[2][len(b)]
 }

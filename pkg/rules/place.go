@@ -33,9 +33,9 @@ func (p place) String() string {
 	return p.kind.String() + " " + p.name
 }
 
-// cursor walks through the values of one place, without memory of its own.
+// cursor walks through the values of one place, without memory of its own. It
+// does not hold the request, which would put that on the heap.
 type cursor struct {
-	v    *view
 	p    place
 	line int    // of a header: the next one
 	rest string // of a cookie line, or of the query: what is not read yet
@@ -44,7 +44,7 @@ type cursor struct {
 }
 
 func (v *view) at(p place) cursor {
-	c := cursor{v: v, p: p, done: p.guarded && v.strange}
+	c := cursor{p: p, done: p.guarded && v.strange}
 	if p.kind == kindQuery {
 		c.rest, c.more = v.query, v.query != ""
 	}
@@ -52,39 +52,39 @@ func (v *view) at(p place) cursor {
 }
 
 // next is the next value, without white space around it.
-func (c *cursor) next() (string, bool) {
+func (c *cursor) next(v *view) (string, bool) {
 	if c.done {
 		return "", false
 	}
 	switch c.p.kind {
 	case kindHeader:
-		return c.header(c.p.name)
+		return c.header(v, c.p.name)
 	case kindCookie:
-		return c.cookie()
+		return c.cookie(v)
 	case kindQuery:
 		return c.parameter()
 	case kindPath:
 		c.done = true
-		return c.v.path, true
+		return v.path, true
 	default:
 		c.done = true
-		return c.v.host, true
+		return v.host, true
 	}
 }
 
-func (c *cursor) header(name string) (string, bool) {
-	if c.v.req.Headers == nil {
+func (c *cursor) header(v *view, name string) (string, bool) {
+	if v.req.Headers == nil {
 		return "", false
 	}
-	value, ok := c.v.req.Headers.Line(name, c.line)
+	value, ok := v.req.Headers.Line(name, c.line)
 	c.line++
 	return strings.Trim(value, " \t"), ok
 }
 
-func (c *cursor) cookie() (string, bool) {
+func (c *cursor) cookie(v *view) (string, bool) {
 	for {
 		if !c.more {
-			line, ok := c.header("cookie")
+			line, ok := c.header(v, "cookie")
 			if !ok {
 				return "", false
 			}
@@ -120,7 +120,7 @@ func (c *cursor) parameter() (string, bool) {
 // that differ are no value that anybody could be known by.
 func (v *view) one(p place) (value string, twice bool) {
 	for c := v.at(p); ; {
-		s, ok := c.next()
+		s, ok := c.next(v)
 		switch {
 		case !ok:
 			return value, false
