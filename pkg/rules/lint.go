@@ -10,6 +10,8 @@ import (
 type LintOptions struct {
 	// Services are those that there are; nil: not known.
 	Services []string
+	// BaselineNames are the environment's further names of the baseline.
+	BaselineNames []string
 }
 
 // Lint finds what is wrong with a document: all that keeps it from being loaded,
@@ -37,6 +39,9 @@ func (s *Set) Lint(o LintOptions) []Finding {
 			if o.Services != nil && !slices.Contains(o.Services, e) {
 				say(CodeUnknownEntry, false, "there is no service %s%s", e, didYouMean(e, o.Services))
 			}
+		}
+		if slices.Contains(o.BaselineNames, string(r.lane)) {
+			say(CodeReservedLane, false, "%s is a name of the baseline here", r.lane)
 		}
 		s.unreachable(r, say)
 		s.identityOf(r, say)

@@ -160,6 +160,17 @@ func TestLintWithoutServices(t *testing.T) {
 	}
 }
 
+// What the baseline is called besides is no lane either.
+func TestLintKnowsNamesOfTheBaseline(t *testing.T) {
+	doc := "rules: [{id: a, priority: 1, entry: zzz, lane: main, match: {path: {prefix: /a}}}]"
+	if got := Lint([]byte(doc), LintOptions{BaselineNames: []string{"main"}}); len(got) != 1 || got[0].Code != CodeReservedLane || got[0].Warning {
+		t.Errorf("%v", got)
+	}
+	if got := Lint([]byte(doc), LintOptions{BaselineNames: []string{"mai"}}); got != nil {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestMatchesAll(t *testing.T) {
 	for pattern, want := range map[string]string{
 		".*": "all", "(.*)": "all", "^.*$": "all", "a|.*": "all", "(?s).*": "all", ".*.*": "all", "a*.*b?": "all", "(.*)?": "all", "((.*))*": "all",

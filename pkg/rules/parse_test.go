@@ -138,6 +138,8 @@ var badRules = []struct{ rule, want string }{
 	{"id: r, priority: 1, lane: gray, match: {header: {name: a, exact: []}}", "BAD_VALUE no value"},
 	{"id: r, priority: 1, lane: gray, match: {header: {name: a, exact: [[b]]}}", "BAD_VALUE one value"},
 	{"id: r, priority: 1, lane: gray, match: {cookie: {name: a;b, exact: b}}", "BAD_VALUE cookie's name"},
+	{"id: r, priority: 1, lane: gray, match: {cookie: {name: X-Lane-Tag, exact: b}}", "BAD_VALUE trustHeader"},
+	{"id: r, priority: 1, lane: gray, match: {query: {name: x-lane-tag, exact: b}}", "BAD_VALUE trustHeader"},
 	{"id: r, priority: 1, lane: gray, match: {path: {exact: api}}", "BAD_VALUE begins with /"},
 	{"id: r, priority: 1, lane: gray, match: {path: {prefix: '/a?b=c'}}", "BAD_VALUE no query"},
 	{"id: r, priority: 1, lane: gray, match: {path: {name: x, prefix: /a}}", "UNKNOWN_KEY"},

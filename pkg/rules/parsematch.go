@@ -106,6 +106,9 @@ func (l *loader) name(s *Set, n *yaml.Node, k kind) string {
 	if ok && k == kindCookie && !isToken(v) {
 		l.fail(n, CodeBadValue, "cookie: %q is no cookie's name", v)
 	}
+	if strings.HasPrefix(strings.ToLower(v), "x-lane-") { // a browser's way to send a tag
+		l.fail(n, CodeBadValue, "%s: %q is lane's own: whether a tag counts is up to trustHeader", k, v)
+	}
 	return v
 }
 
