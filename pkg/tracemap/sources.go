@@ -1,0 +1,147 @@
+package tracemap
+
+import (
+	"fmt"
+	"net/textproto"
+	"strings"
+)
+
+// form is how a header holds an id.
+type form uint8
+
+const (
+	formOpaque form = iota // of a header that is not in the list
+	formTraceparent
+	formB3
+	formB3TraceID
+	formUber
+	formSky
+	formDatadog
+	formAmazon
+	formRequestID
+)
+
+// source is a header with an id in it. The name is in the form in which
+// net/http finds it without making another string.
+type source struct {
+	header string
+	form   form
+}
+
+const headerDatadogTags = "X-Datadog-Tags"
+
+// auto are the sources in the order in which they are trusted: formats that
+// nothing on the way rewrites come first.
+var auto = [...]source{
+	{"Traceparent", formTraceparent},
+	{"B3", formB3},
+	{"X-B3-Traceid", formB3TraceID},
+	{"Uber-Trace-Id", formUber},
+	{"Sw8", formSky},
+	{"X-Datadog-Trace-Id", formDatadog},
+	{"X-Amzn-Trace-Id", formAmazon},
+	{"X-Request-Id", formRequestID},
+}
+
+// Auto is the setting that reads every known header.
+const Auto = "auto"
+
+// Sources says which headers are read. The zero value reads every known one.
+type Sources struct{ only source }
+
+// ParseSources reads a setting: Auto (or nothing), or the one header that alone
+// is read. A header that is not known holds any text.
+func ParseSources(setting string) (Sources, error) {
+	name := strings.Trim(setting, " \t")
+	if name == "" || strings.EqualFold(name, Auto) {
+		return Sources{}, nil
+	}
+	if len(name) > maxText || strings.ContainsFunc(name, notToken) {
+		return Sources{}, fmt.Errorf("%q is no header's name", name)
+	}
+	for _, s := range auto {
+		if strings.EqualFold(s.header, name) {
+			return Sources{only: s}, nil
+		}
+	}
+	return Sources{only: source{header: textproto.CanonicalMIMEHeaderKey(name)}}, nil
+}
+
+func notToken(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+// String is the setting.
+func (s Sources) String() string {
+	if s.only.header == "" {
+		return Auto
+	}
+	return strings.ToLower(s.only.header)
+}
+
+// Read takes the keys out of a request's head. get is asked for the first value
+// of a header, by its canonical name.
+func (s *Sources) Read(get func(name string) string, keys *Keys) {
+	keys.n, keys.first = 0, ID{}
+	if s.only.header != "" {
+		s.only.read(get, keys)
+		return
+	}
+	for i := range auto {
+		auto[i].read(get, keys)
+	}
+}
+
+func (s *source) read(get func(string) string, keys *Keys) {
+	v := get(s.header)
+	if v == "" {
+		return
+	}
+	id, ok := s.form.parse(v)
+	if !ok {
+		return
+	}
+	if s.form == formDatadog {
+		id = withHigh(id, get(headerDatadogTags))
+	}
+	keys.add(id)
+}
+
+// parse reads a header's value. Fields of one name may have been joined by
+// commas on the way: the first counts.
+func (f form) parse(v string) (ID, bool) {
+	v = trim(v)
+	if f == formOpaque || f == formRequestID {
+		return parseRequestID(v, f == formRequestID)
+	}
+	if i := strings.IndexByte(v, ','); i >= 0 {
+		v = trim(v[:i])
+	}
+	switch f {
+	case formTraceparent:
+		return parseTraceparent(v)
+	case formB3:
+		return parseB3(v)
+	case formB3TraceID:
+		return parseHexID(v)
+	case formUber:
+		return parseUber(v)
+	case formSky:
+		return parseSky(v)
+	case formDatadog:
+		return parseDatadog(v)
+	case formAmazon:
+		return parseAmazon(v)
+	}
+	return ID{}, false
+}
+
+func trim(v string) string {
+	for v != "" && (v[0] == ' ' || v[0] == '\t') {
+		v = v[1:]
+	}
+	for v != "" && (v[len(v)-1] == ' ' || v[len(v)-1] == '\t') {
+		v = v[:len(v)-1]
+	}
+	return v
+}
