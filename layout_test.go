@@ -125,7 +125,7 @@ var owners = map[string]string{
 	"github.com/charmbracelet/lipgloss":  "tui/...",
 	"github.com/spf13/cobra":             "cmd",
 	"github.com/mattn/go-isatty":         "pkg/iostreams",
-	"go.yaml.in/yaml/v3":                 "pkg/config pkg/rules", // two forms that people write
+	"go.yaml.in/yaml/v3":                 "pkg/config pkg/rules pkg/gateway", // three forms that people write
 	"github.com/hashicorp/go-bexpr":      "pkg/consul/dev",
 }
 

@@ -33,6 +33,11 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"holdclaim":   cmdHoldClaim,
 	"interrupts":  cmdInterrupts,
 	"killsession": cmdKillSession,
+
+	"app":          cmdApp,
+	"freeport":     cmdFreePort,
+	"registerport": cmdRegisterPort,
+	"listening":    cmdListening,
 }
 
 func positive(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {

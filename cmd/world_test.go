@@ -79,6 +79,7 @@ type server struct {
 	mu    sync.Mutex
 	calls int
 	heads []http.Header
+	app   http.HandlerFunc // nil: it tells what it was asked
 	srv   *http.Server
 	done  chan struct{}
 }
@@ -87,7 +88,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.calls++
 	s.heads = append(s.heads, r.Header.Clone())
+	app := s.app
 	s.mu.Unlock()
+	if app != nil {
+		app(w, r)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	if d, err := time.ParseDuration(r.URL.Query().Get("take")); err == nil {
 		select {

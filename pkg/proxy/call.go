@@ -29,6 +29,7 @@ type call struct {
 	timed   bool   // a gRPC call with a deadline
 	upgrade string // protocol to switch to, or ""
 	te      bool   // the caller takes trailers
+	head    Header // the request's, as it came
 	got     lane.Tag
 	passed  int  // hops before this one
 	guarded bool // a guard has sent it on
@@ -49,7 +50,7 @@ type call struct {
 // a Connection header cannot take a lane's header away.
 func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	now := t.now()
-	c := &call{t: t, target: targetOf(r), asked: r.Host}
+	c := &call{t: t, target: targetOf(r), asked: r.Host, head: r.Header}
 	if c.asked == "" {
 		c.asked = r.URL.Host
 	}

@@ -87,7 +87,7 @@ func (b *backend) header() http.Header {
 func newBackend(t testing.TB, name string, h http.HandlerFunc) *backend {
 	t.Helper()
 	b := &backend{name: name}
-	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.hits.Add(1)
 		b.mu.Lock()
 		b.last = r.Clone(context.Background())
@@ -99,6 +99,10 @@ func newBackend(t testing.TB, name string, h http.HandlerFunc) *backend {
 		}
 		fmt.Fprint(w, name)
 	}))
+	b.Config.Protocols = new(http.Protocols)
+	b.Config.Protocols.SetHTTP1(true)
+	b.Config.Protocols.SetUnencryptedHTTP2(true)
+	b.Start()
 	t.Cleanup(b.Close)
 	return b
 }

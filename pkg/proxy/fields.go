@@ -82,6 +82,14 @@ func appendLine(dst []byte, f *http1.Field) []byte {
 	return append(append(dst, f.Line...), "\r\n"...)
 }
 
+// appendField appends a field, if it has a value.
+func appendField(dst []byte, name, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	return append(append(append(append(dst, name...), ": "...), value...), "\r\n"...)
+}
+
 // appendRequest appends the head that the server gets.
 func (l *line) appendRequest(dst []byte) []byte {
 	req, k, c := &l.req, &l.way.k, &l.way.c
@@ -106,7 +114,7 @@ func (l *line) appendRequest(dst []byte) []byte {
 					dst = append(append(append(dst, f.Name...), ": "...), c.host...)
 					dst = append(dst, "\r\n"...)
 				}
-			case !req.Named(f):
+			case !req.Named(f) && !sameWord(l.way.take, f.Name):
 				dst = appendLine(dst, f)
 			}
 		case hopCoding:
@@ -129,7 +137,10 @@ func (l *line) appendRequest(dst []byte) []byte {
 	if !host {
 		dst = append(append(append(dst, "Host: "...), c.host...), "\r\n"...)
 	}
-	return append(k.rest(dst), "\r\n"...)
+	if dst = k.rest(dst); l.way.give != "" {
+		dst = append(append(dst, l.way.give...), "\r\n"...)
+	}
+	return append(dst, "\r\n"...)
 }
 
 // appendStatus appends the first line of the server's response.
@@ -161,7 +172,7 @@ func (l *line) appendFields(dst []byte, special func(dst []byte, f *http1.Field)
 
 // appendResponse appends the head that the caller gets. The front nearest to the
 // caller says what was decided: what an inner one said is replaced.
-func (l *line) appendResponse(dst []byte, decision, guard string, chunked bool) []byte {
+func (l *line) appendResponse(dst []byte, say *said, chunked bool) []byte {
 	res := &l.way.res
 	coded, dated, switched := false, false, res.Status == 101
 	dst = l.appendFields(l.appendStatus(dst), func(dst []byte, f *http1.Field) ([]byte, bool) {
@@ -192,9 +203,12 @@ func (l *line) appendResponse(dst []byte, decision, guard string, chunked bool) 
 				return dst, true
 			}
 		case len(lane.HeaderDecision):
-			return dst, f.Is(lane.HeaderDecision)
+			if len(f.Name) == len(lane.HeaderDecision) && f.Is(lane.HeaderDecision) {
+				return dst, say.decision != ""
+			}
+			return dst, say.rev != "" && f.Is(lane.HeaderRuleRev)
 		case len(lane.HeaderGuard):
-			return dst, guard != "" && f.Is(lane.HeaderGuard)
+			return dst, say.guard != "" && f.Is(lane.HeaderGuard)
 		}
 		return dst, false
 	})
@@ -204,10 +218,10 @@ func (l *line) appendResponse(dst []byte, decision, guard string, chunked bool) 
 	if !dated && !switched {
 		dst = appendDate(dst)
 	}
-	dst = append(append(append(dst, lane.HeaderDecision+": "...), decision...), "\r\n"...)
-	if guard != "" {
-		dst = append(append(append(dst, keyGuard+": "...), guard...), "\r\n"...)
-	}
+	dst = appendField(dst, lane.HeaderDecision, say.decision)
+	dst = appendField(dst, keyGuard, say.guard)
+	dst = appendField(dst, lane.HeaderRuleRev, say.rev)
+	dst = appendField(dst, lane.HeaderWarning, say.warning)
 	if !switched {
 		dst = l.appendConnection(dst)
 	}

@@ -134,7 +134,7 @@ func (f *Forward) send(l *line, asked, host, url string, tgt target, other func(
 			l.fail(err, "", nil)
 			return
 		}
-		l.respond(&t.outside, dec.Header(nil), "")
+		l.respond(&t.outside, said{decision: dec.Header(nil)})
 		return
 	}
 	if dec.Kind == lane.KindError {
@@ -142,7 +142,7 @@ func (f *Forward) send(l *line, asked, host, url string, tgt target, other func(
 		return
 	}
 	c.colorIn(l.way.k.h, dec)
-	l.sendService(&t.nearby, cat, &ask, dec, "")
+	l.sendService(&t.nearby, cat, &ask, dec, said{})
 }
 
 func (f *Forward) handle(w *writer, r *http.Request) {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"lane/pkg/lane"
@@ -100,7 +99,7 @@ const (
 
 // judge decides. It looks at the request's own carriers alone.
 func (g *Guard) judge(c *call, method string) verdict {
-	path, _, _ := strings.Cut(string(c.target), "?")
+	path := c.target.path()
 	switch {
 	case method == http.MethodConnect:
 		return verdictTunnel
@@ -145,7 +144,7 @@ func (g *Guard) line(l *line) {
 			l.fail(err, g.cfg.Lane, &lane.Instance{ID: g.cfg.InstanceID, Addr: addr})
 			return
 		}
-		l.respond(&g.nearby, g.decision, "")
+		l.respond(&g.nearby, said{decision: g.decision})
 	case verdictBounce:
 		cat, ask := g.baseline(l.ctx, c)
 		dec := decisions.Get().(*lane.Decision)
@@ -157,7 +156,7 @@ func (g *Guard) line(l *line) {
 			return
 		}
 		bounced(c, l.way.k.h)
-		l.sendService(&g.t.nearby, cat, &ask, dec, guardBounced)
+		l.sendService(&g.t.nearby, cat, &ask, dec, said{guard: guardBounced})
 	default:
 		l.handle(g.handle, "")
 	}
@@ -308,15 +307,20 @@ func (g *Guard) reject(c *call, r *http.Request, tag lane.Tag) (*http.Response, 
 	return resp, err
 }
 
-// probe answers a health probe without calling the local process: it only looks
-// whether the port takes a connection.
+// probe answers a health probe.
 func (g *Guard) probe(c *call, w *writer) {
 	g.outcome(c, traffic.GuardProbe)
 	c.ex.Lane = g.cfg.Lane
+	probe(c, w, g.dial)
+}
+
+// probe answers a health probe without calling the local process: it only looks
+// whether the port takes a connection.
+func probe(c *call, w *writer, local dialer) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	status, body := http.StatusOK, "ok\n"
-	if conn, err := g.dial.dial(ctx, "tcp", g.cfg.Local[0]); err != nil {
+	if conn, err := local.dial(ctx, "tcp", local.order[0]); err != nil {
 		status, body = http.StatusServiceUnavailable, "the local port is closed\n"
 	} else {
 		conn.Close()

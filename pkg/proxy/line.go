@@ -49,6 +49,7 @@ type line struct {
 	way   way // the request's way through our own engine
 	ear   ear
 	taken bool // the connection is somebody else's now
+	said  said // what an answer of ours says beside
 }
 
 // States of a line. An idle one can be ended at any time.
@@ -249,6 +250,8 @@ func (l *line) malformed(err error) {
 // refuse answers with an error of ours.
 func (l *line) refuse(c *call, p *Problem, dec *lane.Decision) {
 	if resp, err := c.refuse(l.net(), p, dec); err == nil {
+		l.said.put(resp.Header)
+		l.said = said{}
 		l.answer(c, resp)
 	}
 }

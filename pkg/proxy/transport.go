@@ -57,6 +57,10 @@ type Config struct {
 	// system's.
 	Resolves func(ctx context.Context, host string) bool
 
+	// TraceLane is the tag with which a request's trace came in, by its head: a
+	// sidecar's map knows it. Nil knows none.
+	TraceLane func(head Header) lane.Name
+
 	KeepHeaders bool          // record heads, secrets masked
 	FirstAnswer time.Duration // wait for a service's first answer; 0: 2 s
 	DialTimeout time.Duration // 0: 3 s towards instances, 10 s elsewhere
@@ -64,6 +68,9 @@ type Config struct {
 	Now         func() time.Time
 	Logger      *slog.Logger // nil: discards
 }
+
+// Header gives the first value of a header, by its name in any letter case.
+type Header interface{ Get(name string) string }
 
 // Transport colors, looks up, decides, sends and records. It is safe for
 // concurrent use; its fronts share one.
@@ -74,6 +81,7 @@ type Transport struct {
 	names    *Names
 	lane     lane.Name
 	caller   lane.Caller
+	traces   func(Header) lane.Name
 	log      *traffic.Log
 	counts   *traffic.Counts
 	resolves func(context.Context, string) bool
@@ -107,7 +115,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	}
 	t := &Transport{
 		registry: cfg.Registry, router: cfg.Router, carriers: cfg.Carriers, names: cfg.Names,
-		lane: cfg.Lane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts,
+		lane: cfg.Lane, traces: cfg.TraceLane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts,
 		resolves: cfg.Resolves, keep: cfg.KeepHeaders, now: cfg.Now, logger: cfg.Logger,
 		first: orDefault(cfg.FirstAnswer, 2*time.Second),
 	}
@@ -235,6 +243,9 @@ func (c *call) decide(service string, cat *lane.Catalog, dec *lane.Decision) lan
 	ask := lane.Request{
 		Service: service, External: service == "", Tag: tag, Hops: c.passed,
 		TraceID: c.ex.TraceID, Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
+	}
+	if t.traces != nil {
+		ask.TraceLane = t.traces(c.head)
 	}
 	t.router.DecideInto(dec, cat, &ask)
 	c.decided(dec)

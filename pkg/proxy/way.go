@@ -54,6 +54,8 @@ type way struct {
 	late atomic.Bool // it is not waited for any more
 	// heard is set when the server has said something.
 	heard bool
+	take  []string // fields that the request loses, in lower case
+	give  string   // a field that it gets
 }
 
 // open starts the record of the line's request. asked is the host as asked, host
@@ -62,7 +64,8 @@ func (l *line) open(asked, host, url string, tgt target) *call {
 	t, req := l.srv.t, &l.req
 	w := &l.way
 	c := &w.c
-	*c = call{t: t, target: tgt, asked: asked, host: host}
+	w.take, w.give = nil, ""
+	*c = call{t: t, target: tgt, asked: asked, host: host, head: &req.Head}
 	w.k.read(&t.marks, &req.Head)
 	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Method: req.Method,
 		Proto: "HTTP/1.1", URL: url, TraceID: traceID(w.k.h)}
@@ -99,8 +102,8 @@ func upgradeIn(req *http1.Request) string {
 }
 
 // sendService sends the request to an instance of a service, and the response
-// back. guard, if set, is a guard's mark on it.
-func (l *line) sendService(p *pool, cat *lane.Catalog, ask *lane.Request, dec *lane.Decision, guard string) {
+// back, with what there is to say beside the decision.
+func (l *line) sendService(p *pool, cat *lane.Catalog, ask *lane.Request, dec *lane.Decision, say said) {
 	kind, lan := dec.Kind, dec.Lane
 	in, err := l.way.c.reach(l.ctx, cat, ask, dec, func(in *lane.Instance) error { return l.send(p, in.Addr) })
 	if err != nil {
@@ -108,7 +111,8 @@ func (l *line) sendService(p *pool, cat *lane.Catalog, ask *lane.Request, dec *l
 		return
 	}
 	dec.Kind, dec.Lane = kind, lan
-	l.respond(p, dec.Header(in), guard)
+	say.decision = dec.Header(in)
+	l.respond(p, say)
 }
 
 // send sends the request to one address and waits for the head of the response.
@@ -426,13 +430,13 @@ func (l *line) finishRequest(p *pool, whole bool) {
 }
 
 // respond sends the response to the caller, and ends the record.
-func (l *line) respond(p *pool, decision, guard string) {
+func (l *line) respond(p *pool, say said) {
 	w, c := &l.way, &l.way.c
 	if code := w.res.Get(lane.HeaderError); code != "" {
 		c.ex.Note = "answered by an inner hop: " + code
 	}
 	if w.res.Status == http.StatusSwitchingProtocols {
-		l.joinUp(decision)
+		l.joinUp(say)
 		return
 	}
 	framing, length := w.res.Framing(l.req.Method)
@@ -440,7 +444,7 @@ func (l *line) respond(p *pool, decision, guard string) {
 	chunked := l.req.Minor > 0 && (framing == http1.ByChunks || framing == http1.ByClose)
 	l.last = l.last || l.asked100 || l.srv.closing() ||
 		l.req.Minor == 0 && (framing == http1.ByChunks || framing == http1.ByClose)
-	w.out = l.appendResponse(w.out[:0], decision, guard, chunked)
+	w.out = l.appendResponse(w.out[:0], &say, chunked)
 	w.out = l.appendReady(w.out, &w.down, chunked, &c.res.n)
 	if w.down.Ended() {
 		c.finish("") // before the caller has it: who looks then finds it
@@ -519,7 +523,7 @@ func (l *line) download(chunked bool) (broken error) {
 }
 
 // joinUp joins the two connections after 101.
-func (l *line) joinUp(decision string) {
+func (l *line) joinUp(say said) {
 	w, c := &l.way, &l.way.c
 	x := w.peer
 	l.hush()
@@ -528,7 +532,7 @@ func (l *line) joinUp(decision string) {
 	l.srv.hijacked(l.conn)
 	defer l.srv.release(l.conn)
 	defer x.conn.Close()
-	w.out = l.appendResponse(w.out[:0], decision, "", false)
+	w.out = l.appendResponse(w.out[:0], &say, false)
 	_ = l.conn.SetDeadline(time.Time{})
 	x.calm()
 	if _, err := l.conn.Write(w.out); err != nil {

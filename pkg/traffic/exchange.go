@@ -45,6 +45,8 @@ type Exchange struct {
 	Kind    lane.Kind
 	Reason  lane.Reason
 	Code    lane.Code // an error of lane's own
+	Rule    string    // ID of the rule that colored it, at an entry
+	RuleRev string    // revision of the rules in force, at an entry
 	Guard   string    // passed, bounced, rejected or probe; empty elsewhere
 	Note    string    // e.g. "not colored (TLS)"
 

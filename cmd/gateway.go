@@ -1,0 +1,157 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/gateway"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+	"lane/pkg/rules"
+	"lane/pkg/session"
+	"lane/pkg/traffic"
+
+	"github.com/spf13/cobra"
+)
+
+// entryRing is how many exchanges a gateway or a sidecar keeps for its readers.
+const entryRing = 4096
+
+type gatewayOptions struct {
+	listen string
+	config string
+	routes []string
+	rules  string
+	drain  time.Duration
+}
+
+func newGatewayCmd(f *factory) *cobra.Command {
+	o := &gatewayOptions{}
+	c := &cobra.Command{
+		Use:   "gateway",
+		Short: "Run an entry of the shared environment: color by rules, route",
+		Long: `Run an entry of the shared environment. It finds the service of each request by
+host and path, gives the request its lane by the rules, and sends it to the
+lane's instance, or to the baseline. Requests leave it with a tag, the baseline's
+among them, so that one without a tag has lost it on the way.
+
+A client's own tag counts only if the rules trust its sender (trustHeader);
+otherwise it is taken off, and the answer says so in X-Lane-Warning.`,
+		Example: `  lane gateway --listen 0.0.0.0:8080 --route productpage --rules rules.yaml
+  lane gateway --route shop.test/api/orders=order-service --route productpage
+  lane gateway --config gateway.yaml --rules rules.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runGateway(c.Context(), f, o) },
+	}
+	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on; port 0 takes a free one")
+	c.Flags().StringVar(&o.config, "config", "", "`FILE` with the routes, see docs/gateway.md")
+	c.Flags().StringArrayVar(&o.routes, "route", nil, "a route `[HOST][/PREFIX]=SERVICE`, or SERVICE alone for everything; may be repeated")
+	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` with the coloring rules, see docs/rules.md; without one nothing is colored")
+	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
+	return c
+}
+
+func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
+	routes, err := o.readRoutes()
+	if err != nil {
+		return err
+	}
+	set, err := readRules(o.rules)
+	if err != nil {
+		return err
+	}
+	s, err := f.settings(given{})
+	if err != nil {
+		return err
+	}
+	carriers, err := s.Carriers()
+	if err != nil {
+		return err
+	}
+	client, err := consul.Open(f.consulConfig(s))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.Ping(ctx); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return &session.PortError{What: "the gateway", Addr: o.listen, Err: err}
+	}
+	if _, err := fmt.Fprintf(f.io.Out, "gateway at http://%s\n", ln.Addr()); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	policy := s.Policy()
+	policy.InvalidTag = lane.InvalidDrop // the rules have looked at it
+	err = gateway.Run(ctx, gateway.Options{
+		Listener: ln, Client: client, Routes: routes, Policy: policy, Carriers: &carriers,
+		Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone},
+		Color: func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
+			return set.Color(r, nil), set.Revision()
+		},
+		Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
+	})
+	if err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// readRoutes are the routes of the file, then those of the command line.
+func (o *gatewayOptions) readRoutes() ([]proxy.Route, error) {
+	var out []proxy.Route
+	if o.config != "" {
+		b, err := os.ReadFile(o.config)
+		if err != nil {
+			return nil, err
+		}
+		if out, err = gateway.ParseRoutes(b); err != nil {
+			return nil, usagef("see docs/gateway.md", "%s: %v", o.config, err)
+		}
+	}
+	for _, text := range o.routes {
+		where, service, ok := strings.Cut(text, "=")
+		if !ok {
+			where, service = "", text
+		}
+		host, prefix := where, ""
+		if i := strings.IndexByte(where, '/'); i >= 0 {
+			host, prefix = where[:i], where[i:]
+		}
+		out = append(out, proxy.Route{Host: host, Prefix: prefix, Service: service})
+	}
+	if len(out) == 0 {
+		return nil, usagef("--route SERVICE leads everything to one service; --config FILE reads a file", "a gateway needs a route")
+	}
+	return out, nil
+}
+
+// readRules reads a document of rules; no file is a document without any.
+func readRules(file string) (*rules.Set, error) {
+	if file == "" {
+		return rules.Parse([]byte("rules: []\n"))
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	set, err := rules.Parse(b)
+	if err != nil {
+		return nil, usagef("see docs/rules.md", "%s: %v", file, err)
+	}
+	return set, nil
+}
+
+// logger writes what is to be known on stderr.
+func (f *factory) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(f.io.Err, &slog.HandlerOptions{Level: level}))
+}

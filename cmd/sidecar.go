@@ -1,0 +1,149 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"lane/pkg/childenv"
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+	"lane/pkg/session"
+	"lane/pkg/sidecar"
+	"lane/pkg/tracemap"
+	"lane/pkg/traffic"
+
+	"github.com/spf13/cobra"
+)
+
+type sidecarOptions struct {
+	service  string
+	app      string
+	listen   string
+	outbound string
+	header   string
+	traces   int
+	ttl      time.Duration
+	stamped  bool
+	probes   []string
+	drain    time.Duration
+}
+
+func newSidecarCmd(f *factory) *cobra.Command {
+	o := &sidecarOptions{}
+	c := &cobra.Command{
+		Use:   "sidecar --service NAME --app HOST:PORT",
+		Short: "Run beside a baseline service: keep the tag of each trace",
+		Long: `Run beside a service that passes on its trace headers and knows no lanes. Callers
+come to the sidecar, which learns with which tag each trace came in; the
+application's own calls go through the sidecar's proxy (HTTP_PROXY), which gives
+them that tag again and routes them.
+
+The application has to pass on one trace header: traceparent, b3, x-b3-traceid,
+uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.`,
+		Example: `  lane sidecar --service order-service --app 127.0.0.1:8080 --listen 0.0.0.0:9080
+  HTTP_PROXY=http://127.0.0.1:9081 ./order-service`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runSidecar(c.Context(), f, o) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&o.service, "service", "", "`NAME` of the service in the registry")
+	fl.StringVar(&o.app, "app", "", "`HOST:PORT` of the application, or a port of this machine")
+	fl.StringVar(&o.listen, "listen", "127.0.0.1:9080", "`ADDRESS` for the service's callers; port 0 takes a free one")
+	fl.StringVar(&o.outbound, "outbound", "127.0.0.1:9081", "`ADDRESS` of the application's proxy; port 0 takes a free one")
+	fl.StringVar(&o.header, "trace-header", tracemap.Auto, "the one `HEADER` that holds the trace id, or auto for every known one")
+	fl.IntVar(&o.traces, "traces", tracemap.DefaultSize, "how many traces, `N`, are kept; the oldest go first")
+	fl.DurationVar(&o.ttl, "trace-ttl", tracemap.DefaultTTL, "how long a trace is kept after its last request")
+	fl.BoolVar(&o.stamped, "stamped", false, "the entry gives each request a tag: count those without as lost")
+	fl.StringArrayVar(&o.probes, "probe", nil, "`PATH` that is answered here: 200 while the application's port accepts; may be repeated")
+	fl.DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
+	_ = c.RegisterFlagCompletionFunc("service", f.completeServices)
+	return c
+}
+
+func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
+	app, err := o.check()
+	if err != nil {
+		return err
+	}
+	sources, err := tracemap.ParseSources(o.header)
+	if err != nil {
+		return usagef("", "--trace-header: %v", err)
+	}
+	s, err := f.settings(given{})
+	if err != nil {
+		return err
+	}
+	carriers, err := s.Carriers()
+	if err != nil {
+		return err
+	}
+	client, err := consul.Open(f.consulConfig(s))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.Ping(ctx); err != nil {
+		return err
+	}
+	in, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return &session.PortError{What: "the sidecar", Addr: o.listen, Err: err}
+	}
+	out, err := net.Listen("tcp", o.outbound)
+	if err != nil {
+		return errors.Join(&session.PortError{What: "the sidecar's proxy", Addr: o.outbound, Err: err}, in.Close())
+	}
+	if _, err := fmt.Fprintf(f.io.Out, "sidecar of %s at http://%s\nproxy at http://%s\n", o.service, in.Addr(), out.Addr()); err != nil {
+		return errors.Join(err, in.Close(), out.Close())
+	}
+	policy := s.Policy()
+	policy.InvalidTag, policy.StampedEntry = lane.InvalidDrop, o.stamped
+	var upstream proxy.Upstream
+	upstream.HTTP, upstream.HTTPS, upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
+	err = sidecar.Run(ctx, sidecar.Options{
+		Inbound: in, Outbound: out, Client: client, Service: o.service, Instance: o.service, App: app,
+		Sources: sources, Traces: tracemap.Options{Size: o.traces, TTL: o.ttl}, Stamped: o.stamped, Probes: o.probes,
+		Policy: policy, Carriers: &carriers, Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone},
+		Upstream: upstream, Hosts: s.Hosts, Colored: s.Colored,
+		Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
+	})
+	if err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// check holds the flags to what they must be, and gives the application's
+// addresses.
+func (o *sidecarOptions) check() ([]string, error) {
+	const hint = "lane sidecar --service order-service --app 127.0.0.1:8080"
+	switch {
+	case o.service == "":
+		return nil, usagef(hint, "--service is missing")
+	case o.app == "":
+		return nil, usagef(hint, "--app is missing")
+	case o.traces < 1:
+		return nil, usagef("", "--traces: %d traces are none", o.traces)
+	case o.ttl <= 0:
+		return nil, usagef("", "--trace-ttl: %v is no time", o.ttl)
+	}
+	host, port, err := net.SplitHostPort(o.app)
+	if !strings.Contains(o.app, ":") {
+		host, port, err = "localhost", o.app, nil
+	}
+	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
+		return nil, usagef(hint, "--app: %q is neither HOST:PORT nor a port", o.app)
+	}
+	if port == o.app {
+		return []string{"127.0.0.1:" + port, "[::1]:" + port}, nil
+	}
+	return []string{o.app}, nil
+}

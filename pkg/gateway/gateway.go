@@ -1,0 +1,74 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+	"lane/pkg/rules"
+	"lane/pkg/traffic"
+)
+
+// Color colors a request by the rules in force. One call is one edition of the
+// rules: what it returns is of the revision that it names.
+type Color func(ctx context.Context, r *rules.Request) (rules.Result, rules.Revision)
+
+// Options are everything that a gateway needs. Listener, Client, Routes and Color
+// are required.
+type Options struct {
+	Listener net.Listener // closed at the end
+	Client   *consul.Client
+	Routes   []proxy.Route
+	Color    Color
+	Policy   lane.Policy
+	Carriers *lane.Carriers // nil: the default
+	Caller   lane.Caller
+	Log      *traffic.Log
+	Counts   *traffic.Counts
+	// Drain is how long the end waits for requests; 0 is 30 s.
+	Drain  time.Duration
+	Logger *slog.Logger
+}
+
+// Run serves until ctx ends, then drains. It returns when nothing of it runs.
+func Run(ctx context.Context, o Options) error {
+	router, err := lane.NewRouter(o.Policy)
+	if err != nil {
+		return errors.Join(err, o.Listener.Close())
+	}
+	watcher := consul.NewWatcher(o.Client, consul.WatchOptions{})
+	transport, err := proxy.NewTransport(proxy.Config{
+		Registry: watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller,
+		Log: o.Log, Counts: o.Counts, Logger: o.Logger,
+	})
+	if err != nil {
+		return errors.Join(err, o.Listener.Close())
+	}
+	defer transport.Close()
+	front, err := proxy.NewGateway(transport, proxy.GatewayConfig{Routes: o.Routes, Color: o.Color, Drain: o.Drain})
+	if err != nil {
+		return errors.Join(err, o.Listener.Close())
+	}
+	// The watch ends behind the front: what drains is still decided.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	var parts errgroup.Group
+	parts.Go(func() error {
+		defer stop()
+		return watcher.Run(life)
+	})
+	parts.Go(func() error {
+		defer end()
+		return front.Serve(serving, o.Listener)
+	})
+	return parts.Wait()
+}

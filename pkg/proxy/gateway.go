@@ -1,0 +1,262 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"lane/pkg/lane"
+	"lane/pkg/rules"
+	"lane/pkg/traffic"
+)
+
+const (
+	// CodeNoRoute is 404: a gateway leads nothing of this host and path anywhere.
+	CodeNoRoute lane.Code = "E_NO_ROUTE"
+
+	metricColor     = "lane_color_total"
+	metricRejected  = "lane_tag_rejected_total"
+	metricWhitelist = "lane_whitelist_errors_total"
+)
+
+// Gateway is an entry of the shared environment: it finds the service that a
+// request is for, gives the request its tag, and sends it on as every front does.
+// Each request leaves it with a tag, "baseline" among them: one that comes to a
+// service without any has lost it on the way.
+type Gateway struct {
+	t      *Transport
+	srv    *server
+	cfg    GatewayConfig
+	routes *routes
+}
+
+// GatewayConfig says what a gateway leads where. Color is required.
+type GatewayConfig struct {
+	Routes []Route
+	// Color colors a request by the rules in force: it is called once for a
+	// request, and everything that is said of the rules is of that one call.
+	Color func(ctx context.Context, r *rules.Request) (rules.Result, rules.Revision)
+	// Drain is how long the end waits for requests; 0 is 30 s.
+	Drain time.Duration
+}
+
+// NewGateway checks the configuration and makes the front.
+func NewGateway(t *Transport, cfg GatewayConfig) (*Gateway, error) {
+	r, err := newRoutes(cfg.Routes)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{t: t, cfg: cfg, routes: r}
+	g.srv = newServer(t, traffic.FrontGateway, g.line, g.handle, true, cfg.Drain)
+	return g, nil
+}
+
+// Serve serves until ctx ends, then drains and returns when nothing of it runs.
+func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
+	g.t.self.add(ln.Addr().String())
+	return g.srv.run(ctx, ln)
+}
+
+// InFlight counts the requests that are being served, upgraded ones apart.
+func (g *Gateway) InFlight() int { return g.srv.inFlight() }
+
+// entry is a request at the gateway: where it goes, and what it was given.
+type entry struct {
+	route *Route
+	color rules.Result
+	rev   string
+	ask   lane.Request
+	cat   *lane.Catalog
+	said  said
+}
+
+// said is what a response says beside what its server has said.
+type said struct {
+	decision, guard, rev, warning string
+}
+
+// admit finds the route, colors and decides. A problem ends the request.
+func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, dec *lane.Decision) (entry, *Problem) {
+	t := g.t
+	e := entry{route: g.routes.find(c.asked, c.target)}
+	if e.route == nil {
+		return e, &Problem{Code: CodeNoRoute, status: http.StatusNotFound,
+			Message: "no route for " + c.asked + string(c.target.path()), Hint: "see the gateway's routes"}
+	}
+	c.ex.Service = e.route.Service
+	var rev rules.Revision
+	e.color, rev = g.cfg.Color(ctx, &rules.Request{
+		Entry: e.route.Service, Host: c.asked, Target: string(c.target), Tag: c.got, Headers: heads, Remote: remoteOf(c.ex.From),
+	})
+	e.rev = rev.Rev
+	e.said.rev = rev.Rev
+	g.count(c, &e)
+	if e.color.Refuse {
+		return e, &Problem{Code: lane.CodeTagInvalid, Reason: lane.ReasonTagInvalid, Service: e.route.Service,
+			Message: "the request's tag is no lane's name: " + c.got.Raw, Hint: "names are a-z, 0-9 and -, as in dev-alice"}
+	}
+	c.cutTag()
+	c.target = c.target.strip(e.route.Strip)
+	if e.route.Upstreams != nil {
+		e.cat = g.routes.fixed(t.registry.Catalog())
+	} else if e.cat = t.registry.Catalog(); !hasSnapshot(e.cat, e.route.Service) {
+		e.cat = t.await(ctx, e.route.Service)
+	} else {
+		_ = t.registry.Need(over, e.route.Service) // in use
+	}
+	e.ask = lane.Request{
+		Service: e.route.Service, Tag: e.color.Tag, Hops: c.passed, TraceID: c.ex.TraceID,
+		Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
+	}
+	t.router.DecideInto(dec, e.cat, &e.ask)
+	dec.RuleRev = rev.Rev
+	c.decided(dec)
+	if dec.Kind == lane.KindError {
+		return e, t.problem(ctx, e.cat, &e.ask, dec)
+	}
+	return e, nil
+}
+
+func hasSnapshot(cat *lane.Catalog, service string) bool {
+	s := cat.Service(service)
+	return s != nil && s.HasSnapshot
+}
+
+// count records what coloring did.
+func (g *Gateway) count(c *call, e *entry) {
+	t := g.t
+	if e.color.Rule != "" {
+		t.counts.Add(metricColor, "rule", e.color.Rule)
+		c.ex.Rule = e.color.Rule
+	}
+	c.ex.RuleRev = e.rev
+	if r := string(e.color.Rejected); r != "" {
+		t.counts.Add(metricRejected, "reason", r)
+		e.said.warning = "tag_rejected:" + r
+		c.ex.Warnings = append(c.ex.Warnings, e.said.warning)
+	}
+	for range e.color.Failed {
+		t.counts.Add(metricWhitelist, "", "")
+	}
+	c.ex.Warnings = append(c.ex.Warnings, e.color.Warnings...)
+}
+
+// write puts what was decided into a head: h holds its carriers.
+func (g *Gateway) write(c *call, h http.Header, e *entry, dec *lane.Decision) {
+	t := g.t
+	if e.color.Rejected != "" || c.got.Kind != lane.TagNone && e.color.Source != rules.SourceHeader {
+		t.carriers.Write(h, "")
+	}
+	pass := dec.PassOn
+	if pass.Kind != lane.TagLane {
+		pass = lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag}
+	}
+	raw := lane.BaselineTag
+	if pass.Kind == lane.TagLane {
+		raw = string(pass.Lane)
+	}
+	c.ex.Warnings = append(c.ex.Warnings, t.carriers.Write(h, raw)...)
+	delete(h, keyGuard) // of a client, it would end the request at the next guard
+	lane.WriteHops(h, c.passed+1)
+}
+
+// line serves a request that came as HTTP/1.
+func (g *Gateway) line(l *line) {
+	req := &l.req
+	if req.Target[0] != '/' && req.Target != "*" {
+		l.handle(g.handle, "")
+		return
+	}
+	c := l.open(req.Host, req.Host, "http://"+req.Host+req.Target, target(req.Target))
+	dec := decisions.Get().(*lane.Decision)
+	defer decisions.Put(dec)
+	e, prob := g.admit(l.ctx, c, (*rules.Head)(&req.Head), dec)
+	if prob != nil {
+		var of *lane.Decision
+		if dec.Kind == lane.KindError {
+			of = dec
+		}
+		l.said = e.said
+		l.refuse(c, prob, of)
+		return
+	}
+	g.write(c, l.way.k.h, &e, dec)
+	l.way.take = e.color.Strip
+	if e.color.Canary != "" {
+		l.way.give = e.color.Canary + ": true"
+	}
+	l.sendService(&g.t.nearby, e.cat, &e.ask, dec, e.said)
+}
+
+// handle serves what came as HTTP/2, or in a form that needs net/http.
+func (g *Gateway) handle(w *writer, r *http.Request) {
+	c := g.t.newCall(traffic.FrontGateway, r)
+	defer c.checkBroken(w)
+	defer c.early.over()
+	c.w, c.early.w = w, w.hints(r)
+	if r.Method == http.MethodConnect || c.target == "" {
+		resp, err := c.refuse(r, &Problem{Code: CodeBadTarget, status: http.StatusBadRequest,
+			Message: "a gateway is asked for a path", Hint: "begin the request target with /"}, nil)
+		if err == nil {
+			c.relay(w, resp)
+		}
+		return
+	}
+	dec := decisions.Get().(*lane.Decision)
+	defer decisions.Put(dec)
+	e, prob := g.admit(r.Context(), c, rules.Map(r.Header), dec)
+	var resp *http.Response
+	var err error
+	if prob != nil {
+		var of *lane.Decision
+		if dec.Kind == lane.KindError {
+			of = dec
+		}
+		resp, err = c.refuse(r, prob, of)
+	} else {
+		g.write(c, r.Header, &e, dec)
+		for _, name := range e.color.Strip {
+			r.Header.Del(name)
+		}
+		if e.color.Canary != "" {
+			r.Header[e.color.Canary] = []string{"true"}
+		}
+		resp, err = c.sendService(r, e.cat, &e.ask, dec)
+	}
+	if err == nil {
+		e.said.put(resp.Header)
+		c.relay(w, resp)
+	}
+}
+
+// put writes what a gateway says into a response's map.
+func (s *said) put(h http.Header) {
+	if s.rev != "" {
+		h[lane.HeaderRuleRev] = []string{s.rev}
+	}
+	if s.warning != "" {
+		h[lane.HeaderWarning] = []string{s.warning}
+	}
+}
+
+// remoteOf is a caller's address without its port.
+func remoteOf(from string) netip.Addr {
+	ap, err := netip.ParseAddrPort(from)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap()
+}
+
+// sameWord reports whether a list has a word, in any letter case.
+func sameWord(list []string, word string) bool {
+	for _, s := range list {
+		if len(s) == len(word) && strings.EqualFold(s, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,156 @@
+package proxy
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"lane/pkg/lane"
+)
+
+// Route leads requests of a gateway to a service.
+type Route struct {
+	// Host is exact, or *.domain for every host below one; empty is any host.
+	Host string
+	// Prefix is of whole segments of the path: /api is not /apis. Empty is any.
+	Prefix  string
+	Service string
+	// Strip is how many segments of the path are taken off.
+	Strip int
+	// Upstreams are the addresses of a service that no registry knows, by lane;
+	// the empty lane is the baseline.
+	Upstreams map[lane.Name]string
+}
+
+// routes are a gateway's, the closest first: an exact host before *.domain before
+// any, then the longest prefix, then the order in which they were given.
+type routes struct {
+	list   []Route
+	static []*lane.Service // of those with upstreams
+	last   atomic.Pointer[staticCatalog]
+}
+
+// staticCatalog is a catalog of the services that no registry knows, with the
+// switches of the registry's.
+type staticCatalog struct{ of, cat *lane.Catalog }
+
+func newRoutes(list []Route) (*routes, error) {
+	r := &routes{list: slices.Clone(list)}
+	for i := range r.list {
+		one := &r.list[i]
+		one.Host, one.Prefix = strings.ToLower(strings.TrimSuffix(one.Host, ".")), strings.TrimSuffix(one.Prefix, "/")
+		switch {
+		case named(one.Service) == "":
+			return nil, fmt.Errorf("route %d: %q is no service's name", i+1, one.Service)
+		case one.Prefix != "" && one.Prefix[0] != '/':
+			return nil, fmt.Errorf("route %d: the prefix %q does not begin with /", i+1, one.Prefix)
+		case one.Strip < 0 || one.Strip > strings.Count(one.Prefix, "/"):
+			return nil, fmt.Errorf("route %d: strip is %d: at most the %d segments of the prefix can go", i+1, one.Strip, strings.Count(one.Prefix, "/"))
+		case strings.Contains(strings.TrimPrefix(one.Host, "*."), "*"):
+			return nil, fmt.Errorf("route %d: the host %q is neither exact nor *.domain", i+1, one.Host)
+		}
+		if len(one.Upstreams) == 0 {
+			continue
+		}
+		svc, err := staticService(one)
+		if err != nil {
+			return nil, fmt.Errorf("route %d: %w", i+1, err)
+		}
+		if slices.ContainsFunc(r.static, func(s *lane.Service) bool { return s.Name == svc.Name }) {
+			return nil, fmt.Errorf("route %d: %s has upstreams in another route", i+1, svc.Name)
+		}
+		r.static = append(r.static, svc)
+	}
+	slices.SortStableFunc(r.list, func(a, b Route) int {
+		if d := hostRank(a.Host) - hostRank(b.Host); d != 0 {
+			return d
+		}
+		return len(b.Prefix) - len(a.Prefix)
+	})
+	return r, nil
+}
+
+func staticService(r *Route) (*lane.Service, error) {
+	var in []lane.Instance
+	for name, addr := range r.Upstreams {
+		host, port, err := net.SplitHostPort(addr)
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
+			return nil, fmt.Errorf("the upstream %q is not host:port", addr)
+		}
+		if name != "" {
+			if _, err := lane.ParseName(string(name)); err != nil {
+				return nil, err
+			}
+		}
+		id := r.Service
+		if name != "" {
+			id += "-" + string(name)
+		}
+		in = append(in, lane.Instance{ID: id, Addr: addr, MetaLane: string(name), Weight: 1})
+	}
+	svc := lane.NewService(r.Service, in, nil)
+	svc.HasSnapshot = true
+	return svc, nil
+}
+
+func hostRank(h string) int {
+	switch {
+	case h == "":
+		return 2
+	case strings.HasPrefix(h, "*."):
+		return 1
+	}
+	return 0
+}
+
+// find is the route of a request, nil if there is none.
+func (r *routes) find(hostport string, t target) *Route {
+	host, _ := splitHost(hostport)
+	path := t.path()
+	for i := range r.list {
+		one := &r.list[i]
+		if one.Host != "" && one.Host != host &&
+			!(strings.HasPrefix(one.Host, "*.") && strings.HasSuffix(host, one.Host[1:]) && len(host) >= len(one.Host)) {
+			continue
+		}
+		if strings.HasPrefix(path, one.Prefix) && (len(path) == len(one.Prefix) || path[len(one.Prefix)] == '/') {
+			return one
+		}
+	}
+	return nil
+}
+
+// fixed is the catalog by which a service without a registry is decided.
+func (r *routes) fixed(registry *lane.Catalog) *lane.Catalog {
+	if last := r.last.Load(); last != nil && last.of == registry {
+		return last.cat
+	}
+	cat := lane.NewCatalog(lane.Trust{State: lane.Fresh}, nil, registry.Switches, r.static...)
+	r.last.Store(&staticCatalog{registry, cat})
+	return cat
+}
+
+// path is the target without its query.
+func (t target) path() string {
+	path, _, _ := strings.Cut(string(t), "?")
+	return path
+}
+
+// strip takes the first segments of a path off, byte for byte.
+func (t target) strip(n int) target {
+	rest := string(t)
+	for range n {
+		i := strings.IndexAny(rest[1:], "/?")
+		switch {
+		case i < 0:
+			return "/"
+		case rest[1+i] == '?':
+			return target("/" + rest[1+i:])
+		}
+		rest = rest[1+i:]
+	}
+	return target(rest)
+}

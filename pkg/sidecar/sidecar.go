@@ -1,0 +1,116 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+	"lane/pkg/tracemap"
+	"lane/pkg/traffic"
+)
+
+// Options are everything that a sidecar needs. Inbound, Outbound, Client, Service
+// and App are required.
+type Options struct {
+	Inbound  net.Listener // where callers come to; closed at the end
+	Outbound net.Listener // the application's proxy; closed at the end
+	Client   *consul.Client
+	Service  string
+	Instance string   // the application's ID in the registry
+	App      []string // its addresses, dialled in this order
+	Sources  tracemap.Sources
+	Traces   tracemap.Options
+	// Stamped says that the entry gives each request a tag: one without has lost it.
+	Stamped  bool
+	Probes   []string
+	Policy   lane.Policy
+	Carriers *lane.Carriers // nil: the default
+	Caller   lane.Caller
+	Upstream proxy.Upstream // an inherited proxy, for external hosts
+	Hosts    map[string]string
+	Colored  []string
+	Log      *traffic.Log
+	Counts   *traffic.Counts
+	// Drain is how long the end waits for requests; 0 is 30 s.
+	Drain  time.Duration
+	Logger *slog.Logger
+}
+
+// Run serves until ctx ends, then drains. It returns when nothing of it runs.
+func Run(ctx context.Context, o Options) error {
+	inbound, outbound, watcher, transport, err := o.fronts()
+	if err != nil {
+		return errors.Join(err, o.Inbound.Close(), o.Outbound.Close())
+	}
+	defer transport.Close()
+	// Callers end first, then the application's own calls, then the watch by which
+	// they are decided.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	calls, quiet := context.WithCancel(life)
+	defer quiet()
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	var parts errgroup.Group
+	parts.Go(func() error {
+		defer stop()
+		return watcher.Run(life)
+	})
+	parts.Go(func() error {
+		defer end()
+		defer stop()
+		return outbound.Serve(calls, o.Outbound)
+	})
+	parts.Go(func() error {
+		defer quiet()
+		return inbound.Serve(serving, o.Inbound)
+	})
+	return parts.Wait()
+}
+
+func (o *Options) fronts() (in *proxy.Inbound, out *proxy.Forward, w *consul.Watcher, t *proxy.Transport, err error) {
+	router, err := lane.NewRouter(o.Policy)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	names, err := proxy.NewNames(proxy.NamesConfig{Hosts: o.Hosts, Colored: o.Colored})
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	traces := tracemap.New(o.Traces)
+	keys := func(h proxy.Header, k *tracemap.Keys) *tracemap.Keys {
+		o.Sources.Read(h.Get, k)
+		return k
+	}
+	w = consul.NewWatcher(o.Client, consul.WatchOptions{})
+	t, err = proxy.NewTransport(proxy.Config{
+		Registry: w, Router: router, Carriers: o.Carriers, Names: names, Caller: o.Caller,
+		Log: o.Log, Counts: o.Counts, Upstream: o.Upstream, Logger: o.Logger,
+		TraceLane: func(h proxy.Header) lane.Name {
+			var k tracemap.Keys
+			return traces.Get(keys(h, &k))
+		},
+	})
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	in, err = proxy.NewInbound(t, proxy.InboundConfig{
+		Service: o.Service, InstanceID: o.Instance, App: o.App, Stamped: o.Stamped, Probes: o.Probes, Drain: o.Drain,
+		Learn: func(h proxy.Header, tag lane.Name) lane.Name {
+			var k tracemap.Keys
+			return traces.Put(keys(h, &k), tag)
+		},
+	})
+	if err != nil {
+		t.Close()
+		return nil, nil, nil, nil, err
+	}
+	return in, proxy.NewForward(t, proxy.ForwardConfig{Drain: o.Drain}), w, t, nil
+}
