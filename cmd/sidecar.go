@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	goruntime "runtime"
 	"strconv"
 	"strings"
 	"time"
 
 	"lane/pkg/childenv"
+	"lane/pkg/config"
 	"lane/pkg/consul"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
@@ -34,6 +36,9 @@ type sidecarOptions struct {
 	stamped  bool
 	probes   []string
 	drain    time.Duration
+	register bool
+	weight   int
+	settings func() []config.Flag
 }
 
 func newSidecarCmd(f *factory) *cobra.Command {
@@ -49,6 +54,7 @@ them that tag again and routes them.
 The application has to pass on one trace header: traceparent, b3, x-b3-traceid,
 uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.`,
 		Example: `  lane sidecar --service order-service --app 127.0.0.1:8080 --listen 0.0.0.0:9080
+  lane sidecar --service order-service --app 8080 --register --zone eu-1
   HTTP_PROXY=http://127.0.0.1:9081 ./order-service`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runSidecar(c.Context(), f, o) },
@@ -64,8 +70,20 @@ uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.`,
 	fl.BoolVar(&o.stamped, "stamped", false, "the entry gives each request a tag: count those without as lost")
 	fl.StringArrayVar(&o.probes, "probe", nil, "`PATH` that is answered here: 200 while the application's port accepts; may be repeated")
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
+	fl.BoolVar(&o.register, "register", false, "register the service with the sidecar's address, for as long as it runs")
+	fl.IntVar(&o.weight, "weight", 0, "`WEIGHT` of the registered instance among the others")
+	o.settings = settingFlags(c, placeSettings)
 	_ = c.RegisterFlagCompletionFunc("service", f.completeServices)
 	return c
+}
+
+// placeSettings are the settings that say where an instance and its calls belong.
+var placeSettings = []setting{
+	{"advertise", "advertise", "IP", "address under which the environment reaches this machine, for --register"},
+	{"env", "env", "ENV", "environment of the instance and of its calls, a hard constraint"},
+	{"tenant", "tenant", "TENANT", "tenant of the instance and of its calls, a hard constraint"},
+	{"zone", "zone", "ZONE", "zone of the instance and of its calls"},
+	{"app-version", "version", "VERSION", "version of the application, as metadata"},
 }
 
 func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
@@ -77,7 +95,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	if err != nil {
 		return usagef("", "--trace-header: %v", err)
 	}
-	s, err := f.settings(given{})
+	s, err := f.settings(given{flags: o.settings()})
 	if err != nil {
 		return err
 	}
@@ -101,24 +119,60 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	if err != nil {
 		return errors.Join(&session.PortError{What: "the sidecar's proxy", Addr: o.outbound, Err: err}, in.Close())
 	}
-	if _, err := fmt.Fprintf(f.io.Out, "sidecar of %s at http://%s\nproxy at http://%s\n", o.service, in.Addr(), out.Addr()); err != nil {
+	reg, err := o.registration(ctx, s, client, in.Addr())
+	if err != nil {
 		return errors.Join(err, in.Close(), out.Close())
+	}
+	instance := o.service
+	if reg != nil {
+		instance = reg.ID
 	}
 	policy := s.Policy()
 	policy.InvalidTag, policy.StampedEntry = lane.InvalidDrop, o.stamped
 	var upstream proxy.Upstream
 	upstream.HTTP, upstream.HTTPS, upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
 	err = sidecar.Run(ctx, sidecar.Options{
-		Inbound: in, Outbound: out, Client: client, Service: o.service, Instance: o.service, App: app,
+		Inbound: in, Outbound: out, Client: client, Service: o.service, Instance: instance, App: app, Register: reg,
 		Sources: sources, Traces: tracemap.Options{Size: o.traces, TTL: o.ttl}, Stamped: o.stamped, Probes: o.probes,
 		Policy: policy, Carriers: &carriers, Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone},
 		Upstream: upstream, Hosts: s.Hosts, Colored: s.Colored,
 		Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
+		Ready: func() { // who has closed it does not read it
+			_, _ = fmt.Fprintf(f.io.Out, "sidecar of %s at http://%s\nproxy at http://%s\n", o.service, in.Addr(), out.Addr())
+		},
 	})
 	if err != nil {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// registration is what --register puts into the registry, nil without it.
+func (o *sidecarOptions) registration(ctx context.Context, s *config.Settings, client *consul.Client, at net.Addr) (*consul.Registration, error) {
+	if !o.register {
+		return nil, nil
+	}
+	listen, err := netip.ParseAddrPort(at.String())
+	if err != nil {
+		return nil, err
+	}
+	ip := listen.Addr()
+	switch {
+	case s.Advertise != "":
+		if ip, err = netip.ParseAddr(s.Advertise); err != nil {
+			return nil, usagef("", "advertise: %v", err)
+		}
+	case ip.IsUnspecified():
+		if ip, err = client.LocalIP(ctx); err != nil {
+			return nil, fmt.Errorf("find this machine's address: %w", err)
+		}
+	}
+	reg := &consul.Registration{
+		ID: consul.BaselineID(o.service, int(listen.Port())), Name: o.service, Service: o.service, Baseline: true,
+		Address: ip.Unmap().String(), Port: int(listen.Port()),
+		Env: s.Env, Tenant: s.Tenant, Zone: s.Zone, Version: s.Version, Weight: o.weight,
+	}
+	return reg, reg.Validate()
 }
 
 // check holds the flags to what they must be, and gives the application's

@@ -143,7 +143,7 @@ func (h *Hold) put(ctx context.Context) error {
 			// The notes speak for it in a catalog that puts off an output whose
 			// status has not changed, as Consul's does for five minutes.
 			{CheckID: h.appID(), Name: "lane application", TTL: (2 * h.o.TTL).String(),
-				Notes: "critical while the developer's local process does not accept connections"},
+				Notes: "critical while the process behind does not accept connections"},
 		},
 	}
 	return h.c.commit(ctx, "register "+h.reg.Name, fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"lane/pkg/lane"
@@ -43,6 +44,12 @@ func IsolatedName(l lane.Name, service string) string {
 // same, so that a restart replaces and never adds.
 func InstanceID(l lane.Name, service, install string) string {
 	return "lane:" + string(l) + ":" + service + ":" + install
+}
+
+// BaselineID is the ID under which a sidecar registers its application: one for
+// each service and port of a machine, so that a restart takes its own place again.
+func BaselineID(service string, port int) string {
+	return service + "-sidecar-" + strconv.Itoa(port)
 }
 
 // splitID reads an ID made by InstanceID.

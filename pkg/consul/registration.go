@@ -9,14 +9,18 @@ import (
 	"lane/pkg/lane"
 )
 
-// Registration is one instance of a lane as it is to stand in the registry.
+// Registration is one instance as it is to stand in the registry: of a lane, or of
+// the baseline, which a sidecar registers for its application.
 type Registration struct {
-	ID      string    // see InstanceID
+	ID      string    // see InstanceID, or BaselineID
 	Name    string    // the name in the registry: Service, or IsolatedName
 	Service string    // the service that it serves
-	Lane    lane.Name // required
-	Address string    // an IP that the callers can reach
-	Port    int
+	Lane    lane.Name // required, and to be empty for the baseline
+	// Baseline says that the instance is of no lane. It has to be said: an
+	// instance that lacks its lane by mistake would get everybody's requests.
+	Baseline bool
+	Address  string // an IP that the callers can reach
+	Port     int
 
 	Owner     string
 	StartedAt string // shown only
@@ -39,9 +43,10 @@ func (r Registration) metadata() map[string]string {
 	for k, v := range r.Meta {
 		m[k] = v
 	}
-	m[MetaLane] = string(r.Lane)
 	m[MetaService] = r.Service
-	m[MetaLocal] = "true"
+	if !r.Baseline {
+		m[MetaLane], m[MetaLocal] = string(r.Lane), "true"
+	}
 	for k, v := range map[string]string{MetaOwner: r.Owner, MetaStarted: r.StartedAt, MetaEnv: r.Env,
 		MetaTenant: r.Tenant, MetaZone: r.Zone, MetaVersion: r.Version, MetaGroup: r.Group} {
 		if v != "" {
@@ -61,9 +66,8 @@ func (r Registration) metadata() map[string]string {
 // registered. Consul itself takes nearly everything: host names, port 70000,
 // names that its own DNS cannot serve.
 func (r Registration) Validate() error {
-	if _, err := lane.ParseName(string(r.Lane)); err != nil {
-		return &ValidationError{Field: "lane", Value: string(r.Lane), Why: err.Error(),
-			Fix: "nothing is registered without a valid lane"}
+	if err := r.checkLane(); err != nil {
+		return err
 	}
 	if err := checkService("service", r.Service); err != nil {
 		return err
@@ -71,11 +75,15 @@ func (r Registration) Validate() error {
 	if err := checkService("name in the registry", r.Name); err != nil {
 		return err
 	}
-	if isolated := IsolatedName(r.Lane, r.Service); r.Name != r.Service && r.Name != isolated {
+	if isolated := IsolatedName(r.Lane, r.Service); r.Name != r.Service && (r.Baseline || r.Name != isolated) {
 		return &ValidationError{Field: "name in the registry", Value: r.Name,
 			Why: "is neither the service's own nor its isolated one", Fix: fmt.Sprintf("use %s or %s", r.Service, isolated)}
 	}
-	if l, s, ok := splitID(r.ID); !ok || l != r.Lane || s != r.Service {
+	if l, s, ok := splitID(r.ID); r.Baseline {
+		if ok || r.ID != BaselineID(r.Service, r.Port) {
+			return &ValidationError{Field: "ID", Value: r.ID, Why: "is not of the form <service>-sidecar-<port>"}
+		}
+	} else if !ok || l != r.Lane || s != r.Service {
 		return &ValidationError{Field: "ID", Value: r.ID, Why: "is not of the form lane:<lane>:<service>:<install>"}
 	}
 	for _, c := range r.ID {
@@ -102,6 +110,20 @@ func (r Registration) Validate() error {
 		return &ValidationError{Field: "weight", Value: strconv.Itoa(r.Weight), Why: "is not between 0 and 65535"}
 	}
 	return checkMeta(r.metadata())
+}
+
+func (r Registration) checkLane() error {
+	if r.Baseline {
+		if r.Lane != "" {
+			return &ValidationError{Field: "lane", Value: string(r.Lane), Why: "the baseline is no lane"}
+		}
+		return nil
+	}
+	if _, err := lane.ParseName(string(r.Lane)); err != nil {
+		return &ValidationError{Field: "lane", Value: string(r.Lane), Why: err.Error(),
+			Fix: "nothing is registered without a valid lane"}
+	}
+	return nil
 }
 
 // checkMeta holds metadata to Consul's limits.

@@ -9,6 +9,11 @@ import (
 	"lane/pkg/consul"
 )
 
+// toBaseline makes a lane's registration one of the baseline's.
+func toBaseline(r *consul.Registration) {
+	r.Lane, r.Baseline, r.ID = "", true, consul.BaselineID(r.Service, r.Port)
+}
+
 func TestValidate(t *testing.T) {
 	long := strings.Repeat("x", 60)
 	meta := func(k, v string) func(*consul.Registration) {
@@ -26,6 +31,12 @@ func TestValidate(t *testing.T) {
 		{"meta", meta("team", "a\nb"), ""},
 		{"512 bytes", meta("k", strings.Repeat("x", 512)), ""},
 		{"128 characters of a key", meta(strings.Repeat("k", 128), ""), ""},
+
+		{"the baseline", toBaseline, ""},
+		{"a baseline with a lane", func(r *consul.Registration) { toBaseline(r); r.Lane = "gray" }, "lane"},
+		{"a baseline by a lane's ID", func(r *consul.Registration) { lanes := r.ID; toBaseline(r); r.ID = lanes }, "ID"},
+		{"a lane by a baseline's ID", func(r *consul.Registration) { r.ID = consul.BaselineID(r.Service, r.Port) }, "ID"},
+		{"a baseline by an isolated name", func(r *consul.Registration) { n := consul.IsolatedName(r.Lane, r.Service); toBaseline(r); r.Name = n }, "name in the registry"},
 
 		{"no lane", func(r *consul.Registration) { r.Lane = "" }, "lane"},
 		{"reserved lane", func(r *consul.Registration) { r.Lane = "prod" }, "lane"},

@@ -39,7 +39,13 @@ type Options struct {
 	Log      *traffic.Log
 	Counts   *traffic.Counts
 	// Drain is how long the end waits for requests; 0 is 30 s.
-	Drain  time.Duration
+	Drain time.Duration
+	// Register, if set, puts the application into the registry, at the inbound
+	// front's address, for as long as Run runs.
+	Register *consul.Registration
+	Hold     consul.HoldOptions
+	// Ready, if set, is called when everything is up.
+	Ready  func()
 	Logger *slog.Logger
 }
 
@@ -56,9 +62,13 @@ func Run(ctx context.Context, o Options) error {
 	defer end()
 	calls, quiet := context.WithCancel(life)
 	defer quiet()
-	serving, stop := context.WithCancel(ctx)
+	serving, stop := context.WithCancel(life)
 	defer stop()
 	var parts errgroup.Group
+	var entry *held
+	if o.Register != nil {
+		entry = o.enter(o.Client.NewHold(*o.Register, o.Hold))
+	}
 	parts.Go(func() error {
 		defer stop()
 		return watcher.Run(life)
@@ -71,6 +81,20 @@ func Run(ctx context.Context, o Options) error {
 	parts.Go(func() error {
 		defer quiet()
 		return inbound.Serve(serving, o.Inbound)
+	})
+	parts.Go(func() error {
+		defer stop()
+		if err := entry.register(ctx, life, &parts); err != nil {
+			return errors.Join(err, entry.leave(life, inbound.InFlight))
+		}
+		if o.Ready != nil {
+			o.Ready()
+		}
+		select {
+		case <-ctx.Done():
+		case <-serving.Done(): // a part has failed
+		}
+		return entry.leave(life, inbound.InFlight)
 	})
 	return parts.Wait()
 }
