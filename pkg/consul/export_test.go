@@ -140,3 +140,28 @@ func OldAfter() (before, since bool) {
 	l.take(event{w: l.declared.watch, start: 1})
 	return before, l.old(l.declared, time.Now())
 }
+
+// DeleteKeys deletes every key below a prefix.
+func DeleteKeys(t testing.TB, c *Client, prefix string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if _, err := c.api.KV().DeleteTree(prefix, write(ctx)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// NewToken makes a token with one policy.
+func NewToken(t testing.TB, c *Client, name, rules string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if _, _, err := c.api.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, write(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := c.api.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: name}}}, write(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.SecretID
+}

@@ -12,6 +12,7 @@ import (
 const (
 	declaredPrefix = "lane/declared/" // <lane>/<service>, a lock
 	switchesPrefix = "lane/switches/"
+	rulesPrefix    = "lane/rules/"
 )
 
 // Metadata keys of an instance.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -213,19 +215,41 @@ func (s *Session) renew(ctx context.Context, id string) (alive bool, err error) 
 // txn runs key-value operations as one; ok is false when one of them did not
 // hold and nothing was done.
 func (c *Client) txn(ctx context.Context, what string, ops ...*api.KVTxnOp) (ok bool, err error) {
+	return c.txnNeeding(ctx, what, needClaims, ops...)
+}
+
+// txnNeeding is txn for keys that need another right.
+func (c *Client) txnNeeding(ctx context.Context, what, need string, ops ...*api.KVTxnOp) (ok bool, err error) {
 	body := make(api.TxnOps, len(ops))
 	for i, op := range ops {
 		body[i] = &api.TxnOp{KV: op}
 	}
-	err = c.commit(ctx, what, needClaims, func(ctx context.Context) error {
+	err = c.commit(ctx, what, need, func(ctx context.Context) error {
 		var out json.RawMessage
 		_, err := c.api.Raw().Write("/v1/txn", body, &out, write(ctx)) // typed errors, unlike the client's own Txn
 		return err
 	})
-	if statusOf(err) == 409 {
-		return false, nil
+	if statusOf(err) == http.StatusConflict {
+		return false, refusedByACL(what, need, err)
 	}
 	return err == nil, err
+}
+
+// refusedByACL tells a transaction that the registry's access control refused
+// from one in which something did not hold: the registry answers both with 409,
+// and says the difference in words only.
+func refusedByACL(what, need string, err error) error {
+	var answer *AnswerError
+	var body struct{ Errors []struct{ What string } }
+	if !errors.As(err, &answer) || json.Unmarshal([]byte(answer.Body), &body) != nil {
+		return nil
+	}
+	for _, e := range body.Errors {
+		if strings.HasPrefix(e.What, "Permission denied") {
+			return &DeniedError{What: what, Need: need, Err: errors.New(e.What)}
+		}
+	}
+	return nil
 }
 
 func checkClaim(cl lane.Claim) error {

@@ -70,7 +70,7 @@ func Real(tb testing.TB) (addr string, ok bool) {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.process == nil {
-		p, err := start(binary)
+		p, err := start(binary, "")
 		if err != nil {
 			tb.Fatalf("start the real Consul (%s): %v", Variable, err)
 		}

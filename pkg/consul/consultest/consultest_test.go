@@ -35,7 +35,7 @@ func TestEach(t *testing.T) {
 }
 
 func TestMissingBinaryIsAFailure(t *testing.T) {
-	_, err := start(filepath.Join(t.TempDir(), "none"))
+	_, err := start(filepath.Join(t.TempDir(), "none"), "")
 	if err == nil || !strings.Contains(err.Error(), "none") {
 		t.Fatalf("start of a missing binary gave %v, want an error that names it", err)
 	}
@@ -46,7 +46,7 @@ func TestBinaryThatEndsIsAFailure(t *testing.T) {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\necho broken; exit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := start(path)
+	_, err := start(path, "")
 	if err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Fatalf("got %v, want an error that shows the log", err)
 	}

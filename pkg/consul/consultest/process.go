@@ -43,7 +43,19 @@ func StopReal() {
 // Start starts a real Consul of the test's own, which ends with the test.
 func Start(tb testing.TB, binary string) (addr string) {
 	tb.Helper()
-	p, err := start(binary)
+	return startFor(tb, binary, "")
+}
+
+// StartACL is Start with the access control on: everything is denied but to the
+// token, which may do everything.
+func StartACL(tb testing.TB, binary, token string) (addr string) {
+	tb.Helper()
+	return startFor(tb, binary, token)
+}
+
+func startFor(tb testing.TB, binary, token string) (addr string) {
+	tb.Helper()
+	p, err := start(binary, token)
 	if err != nil {
 		tb.Fatalf("start the real Consul: %v", err)
 	}
@@ -53,6 +65,7 @@ func Start(tb testing.TB, binary string) (addr string) {
 
 type process struct {
 	addr  string
+	token string // of a registry with access control
 	cmd   *exec.Cmd
 	leash io.Closer
 	dir   string
@@ -73,7 +86,7 @@ exit "$code"`
 
 // start tries again with other ports when another process took one between our
 // look and Consul's start.
-func start(binary string) (*process, error) {
+func start(binary, token string) (*process, error) {
 	info, err := os.Stat(binary)
 	if err != nil {
 		return nil, err
@@ -83,7 +96,7 @@ func start(binary string) (*process, error) {
 	}
 	var failed error
 	for range startAttempts {
-		p, err := startOnce(binary)
+		p, err := startOnce(binary, token)
 		if err == nil {
 			return p, nil
 		}
@@ -92,7 +105,7 @@ func start(binary string) (*process, error) {
 	return nil, failed
 }
 
-func startOnce(binary string) (*process, error) {
+func startOnce(binary, token string) (*process, error) {
 	ports, err := freePorts(4)
 	if err != nil {
 		return nil, err
@@ -107,13 +120,17 @@ func startOnce(binary string) (*process, error) {
 	}
 	defer func() { _ = log.Close() }()
 
-	p := &process{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), dir: dir, done: make(chan struct{})}
+	p := &process{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), token: token, dir: dir, done: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.Background(), "/bin/sh", "-c", leashed, "sh", binary, "agent", "-dev", "-bind", "127.0.0.1", "-node", "dev",
 		"-http-port", strconv.Itoa(ports[0]), "-server-port", strconv.Itoa(ports[1]),
 		"-serf-lan-port", strconv.Itoa(ports[2]), "-serf-wan-port", strconv.Itoa(ports[3]),
 		"-dns-port", "-1", "-grpc-port", "-1", "-log-level", "info",
 		// All tests come from one address and watch much; no look for updates.
 		"-hcl", "ports { grpc_tls = -1 } disable_update_check = true limits { http_max_conns_per_client = 1000 }")
+	if token != "" {
+		p.cmd.Args = append(p.cmd.Args, "-hcl",
+			fmt.Sprintf(`acl { enabled = true default_policy = "deny" tokens { initial_management = %[1]q agent = %[1]q } }`, token))
+	}
 	p.cmd.Dir = dir
 	p.cmd.Env = environment()
 	p.cmd.Stdout, p.cmd.Stderr = log, log
@@ -177,6 +194,9 @@ func (p *process) ask(ctx context.Context, client *http.Client, path, want strin
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+path, nil)
 	if err != nil {
 		return err
+	}
+	if p.token != "" {
+		req.Header.Set("X-Consul-Token", p.token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {

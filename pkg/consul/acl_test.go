@@ -1,0 +1,107 @@
+package consul_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"lane/pkg/consul"
+	"lane/pkg/consul/consultest"
+	"lane/pkg/lane"
+)
+
+// The printed policies, in a real registry with its access control on: who may
+// propose cannot approve, and the other way round.
+func TestThePoliciesHold(t *testing.T) {
+	binary := os.Getenv(consultest.Variable)
+	if binary == "" {
+		return // the embedded registry has no access control
+	}
+	const root = "2f9c1a34-6b0e-4a57-9d5e-000000000001"
+	addr := consultest.StartACL(t, binary, root)
+	as := func(token string) *consul.Client {
+		t.Helper()
+		c, err := consul.Open(consul.Config{Address: addr, Token: token, Getenv: func(string) string { return "" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	by := map[string]*consul.Client{"nobody": as("")}
+	for _, p := range consul.Policies() {
+		by[p.Name] = as(consul.NewToken(t, as(root), p.Name, p.Rules))
+	}
+	router, proposer, approver, operator := by["lane-router"], by["lane-rules-propose"], by["lane-rules-approve"], by["lane-operator"]
+	denied := func(what string, err error) {
+		t.Helper()
+		var d *consul.DeniedError
+		if !errors.As(err, &d) {
+			t.Errorf("%s: %v, want a denial", what, err)
+		}
+	}
+	may := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+
+	p, err := proposer.ProposeRules(deadline(t), draft(0, "one"))
+	may("propose", err)
+	_, _, err = proposer.ApproveRules(deadline(t), p.ID, consul.RuleDraft{})
+	denied("approve what I proposed", err)
+	_, _, err = proposer.PushRules(deadline(t), draft(0, "mine"))
+	denied("push as the proposer", err)
+	_, err = approver.ProposeRules(deadline(t), draft(0, "two"))
+	denied("propose as the approver", err)
+	_, err = approver.WithdrawRules(deadline(t), p.ID)
+	denied("withdraw as the approver", err)
+	r, changed, err := approver.ApproveRules(deadline(t), p.ID, consul.RuleDraft{Author: "bob"})
+	may("approve", err)
+	if !changed || r.Revision != 1 || string(r.Document) != "one" {
+		t.Errorf("%+v %v", r, changed)
+	}
+	_, _, err = proposer.RollbackRules(deadline(t), 1, draft(1, ""))
+	may("what changes nothing needs no right", err)
+	_, _, err = approver.PushRules(deadline(t), draft(1, "three"))
+	may("push as the approver", err)
+	_, _, err = proposer.RollbackRules(deadline(t), 1, draft(2, ""))
+	denied("roll back as the proposer", err)
+
+	if w := ruleWatch(t, router); w.State().Applied != 2 {
+		t.Errorf("a router: %+v", w.State())
+	}
+	if w := ruleWatch(t, by["nobody"]); w.Applied() != nil || w.State().Err == nil {
+		t.Errorf("a router without a token: %+v", w.State())
+	}
+	_, _, err = router.PushRules(deadline(t), draft(2, "four"))
+	denied("push as a router", err)
+	_, _, err = router.Kill(deadline(t), "dev-bob", false)
+	denied("kill as a router", err)
+	_, _, err = approver.Kill(deadline(t), "dev-bob", false)
+	denied("kill as the approver", err)
+	_, changed, err = operator.Kill(deadline(t), "dev-bob", false)
+	may("kill as the operator", err)
+	if got, err := router.Switches(deadline(t)); err != nil || !changed || len(got.KilledLanes) != 1 {
+		t.Errorf("a router reads %+v, %v", got, err)
+	}
+	_, _, err = operator.SetGroup(deadline(t), "orders", "green")
+	may("switch as the operator", err)
+	_, _, err = operator.PushRules(deadline(t), draft(2, "four"))
+	denied("push as the operator", err)
+
+	// The operator takes out what a developer has registered.
+	h := as(root).NewHold(registration("dev-bob", "orders"), consul.HoldOptions{App: true})
+	may("register", h.Register(deadline(t)))
+	all, err := operator.LaneInstances(deadline(t), "dev-bob")
+	may("read the lane", err)
+	if len(all["orders"]) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	in := all["orders"][0]
+	denied("drain as the approver", approver.MarkDraining(deadline(t), in))
+	may("drain", operator.MarkDraining(deadline(t), in))
+	may("drop the claim", operator.DropClaim(deadline(t), lane.Claim{Lane: "dev-bob", Service: "orders"}))
+	may("deregister", operator.Deregister(deadline(t), in.ID))
+}
