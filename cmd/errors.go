@@ -110,6 +110,12 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		way         *session.UnreachableError
 		port        *session.PortError
 		left        *session.LeftBehindError
+		instances   *leftError
+		unfitRules  *rulesError
+		noRevision  *consul.NoRevisionError
+		noProposal  *consul.NoProposalError
+		moved       *consul.RulesMovedError
+		broken      *consul.BrokenRevisionError
 	)
 	switch {
 	case errors.As(err, &exit):
@@ -159,6 +165,18 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitFailed, fmt.Sprintf("end it with `lane down %s`, or take it with --takeover", busy.Lane), false
 	case errors.As(err, &way):
 		return exitFailed, "give the address under which the test environment reaches this machine: --advertise IP", false
+	case errors.As(err, &unfitRules):
+		return exitFailed, "`lane rules lint` shows all that is wrong with it; docs/rules.md says what each means", false
+	case errors.As(err, &noRevision):
+		return exitUnreachable, "`lane rules history` lists those that there are", false
+	case errors.As(err, &noProposal):
+		return exitUnreachable, "`lane rules approve` lists those that there are", false
+	case errors.As(err, &moved):
+		return exitFailed, "look at it with `lane rules history` and `lane rules diff`, and do it again", false
+	case errors.As(err, &broken):
+		return exitFailed, "push a good document over it: it becomes the next revision", false
+	case errors.As(err, &instances):
+		return exitFailed, "one that is registered with another agent: once more with that agent's address in CONSUL_HTTP_ADDR", false
 	case errors.As(err, &port):
 		return exitFailed, "take another address, or port 0 for a free one", false
 	}

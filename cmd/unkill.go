@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+func newUnkillCmd(f *factory) *cobra.Command {
+	o := &killOptions{}
+	c := &cobra.Command{
+		Use:   "unkill LANE | --all",
+		Short: "Switch a killed lane on again",
+		Long: `Take back 'lane kill': within seconds the lane's requests are routed to it again. With
+--all it takes back 'lane kill --all'; a lane that was killed by its name stays killed
+until it is named, and is listed.`,
+		Example: `  lane unkill dev-bob
+  lane unkill --all`,
+		Args:              laneOrAll(&o.all),
+		ValidArgsFunction: f.completeKilled,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.lane = args[0]
+			}
+			return runUnkill(c.Context(), f, o)
+		},
+	}
+	c.Flags().BoolVar(&o.all, "all", false, "take back that all lanes are killed")
+	jsonFlag(c, &o.json)
+	return c
+}
+
+func runUnkill(ctx context.Context, f *factory, o *killOptions) error {
+	name, client, err := f.switching(o.lane, o.all)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	after, changed, err := client.Unkill(ctx, name, o.all)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return f.printJSON(newKillResult(after, changed))
+	}
+	return f.sayKill(name, o.all, changed, false, after)
+}
+
+// completeKilled completes the lanes that are killed by their names.
+func (f *factory) completeKilled(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const noFile = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return nil, noFile
+	}
+	client, err := f.registry()
+	if err != nil {
+		return nil, noFile
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(c.Context(), listLimit)
+	defer cancel()
+	s, err := client.Switches(ctx)
+	if err != nil {
+		return nil, noFile
+	}
+	out := make([]string, len(s.KilledLanes))
+	for i, n := range s.KilledLanes {
+		out[i] = string(n)
+	}
+	return out, noFile
+}
