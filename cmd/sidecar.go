@@ -168,10 +168,10 @@ func (o *sidecarOptions) registration(ctx context.Context, s *config.Settings, c
 		}
 	}
 	reg := &consul.Registration{
-		ID: consul.BaselineID(o.service, int(listen.Port())), Name: o.service, Service: o.service, Baseline: true,
-		Address: ip.Unmap().String(), Port: int(listen.Port()),
+		Name: o.service, Service: o.service, Baseline: true, Address: ip.Unmap().String(), Port: int(listen.Port()),
 		Env: s.Env, Tenant: s.Tenant, Zone: s.Zone, Version: s.Version, Weight: o.weight,
 	}
+	reg.ID = consul.BaselineID(reg.Service, reg.Address, reg.Port)
 	return reg, reg.Validate()
 }
 

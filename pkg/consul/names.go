@@ -2,6 +2,7 @@ package consul
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -47,10 +48,11 @@ func InstanceID(l lane.Name, service, install string) string {
 	return "lane:" + string(l) + ":" + service + ":" + install
 }
 
-// BaselineID is the ID under which a sidecar registers its application: one for
-// each service and port of a machine, so that a restart takes its own place again.
-func BaselineID(service string, port int) string {
-	return service + "-sidecar-" + strconv.Itoa(port)
+// BaselineID is the ID of an instance of no lane that is registered by us: one for
+// each service and address, so that a restart takes its own place again, and two
+// machines behind one agent do not take each other's.
+func BaselineID(service, address string, port int) string {
+	return service + ":" + net.JoinHostPort(address, strconv.Itoa(port))
 }
 
 // splitID reads an ID made by InstanceID.

@@ -80,8 +80,8 @@ func (r Registration) Validate() error {
 			Why: "is neither the service's own nor its isolated one", Fix: fmt.Sprintf("use %s or %s", r.Service, isolated)}
 	}
 	if l, s, ok := splitID(r.ID); r.Baseline {
-		if ok || r.ID != BaselineID(r.Service, r.Port) {
-			return &ValidationError{Field: "ID", Value: r.ID, Why: "is not of the form <service>-sidecar-<port>"}
+		if ok || r.ID != BaselineID(r.Service, r.Address, r.Port) {
+			return &ValidationError{Field: "ID", Value: r.ID, Why: "is not of the form <service>:<address>:<port>"}
 		}
 	} else if !ok || l != r.Lane || s != r.Service {
 		return &ValidationError{Field: "ID", Value: r.ID, Why: "is not of the form lane:<lane>:<service>:<install>"}

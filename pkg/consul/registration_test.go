@@ -11,7 +11,7 @@ import (
 
 // toBaseline makes a lane's registration one of the baseline's.
 func toBaseline(r *consul.Registration) {
-	r.Lane, r.Baseline, r.ID = "", true, consul.BaselineID(r.Service, r.Port)
+	r.Lane, r.Baseline, r.ID = "", true, consul.BaselineID(r.Service, r.Address, r.Port)
 }
 
 func TestValidate(t *testing.T) {
@@ -35,7 +35,7 @@ func TestValidate(t *testing.T) {
 		{"the baseline", toBaseline, ""},
 		{"a baseline with a lane", func(r *consul.Registration) { toBaseline(r); r.Lane = "gray" }, "lane"},
 		{"a baseline by a lane's ID", func(r *consul.Registration) { lanes := r.ID; toBaseline(r); r.ID = lanes }, "ID"},
-		{"a lane by a baseline's ID", func(r *consul.Registration) { r.ID = consul.BaselineID(r.Service, r.Port) }, "ID"},
+		{"a lane by a baseline's ID", func(r *consul.Registration) { r.ID = consul.BaselineID(r.Service, r.Address, r.Port) }, "ID"},
 		{"a baseline by an isolated name", func(r *consul.Registration) { n := consul.IsolatedName(r.Lane, r.Service); toBaseline(r); r.Name = n }, "name in the registry"},
 
 		{"no lane", func(r *consul.Registration) { r.Lane = "" }, "lane"},
