@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -43,7 +42,10 @@ lane's instance, or to the baseline. Requests leave it with a tag, the baseline'
 among them, so that one without a tag has lost it on the way.
 
 A client's own tag counts only if the rules trust its sender (trustHeader);
-otherwise it is taken off, and the answer says so in X-Lane-Warning.`,
+otherwise it is taken off, and the answer says so in X-Lane-Warning.
+
+The rules are those in the registry (lane rules push): a new revision holds within
+moments, as a whole, and one that cannot be loaded never comes to hold.`,
 		Example: `  lane gateway --listen 0.0.0.0:8080 --route productpage --rules rules.yaml
   lane gateway --route shop.test/api/orders=order-service --route productpage
   lane gateway --config gateway.yaml --rules rules.yaml`,
@@ -53,7 +55,7 @@ otherwise it is taken off, and the answer says so in X-Lane-Warning.`,
 	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on; port 0 takes a free one")
 	c.Flags().StringVar(&o.config, "config", "", "`FILE` with the routes, see docs/gateway.md")
 	c.Flags().StringArrayVar(&o.routes, "route", nil, "a route `[HOST][/PREFIX]=SERVICE`, or SERVICE alone for everything; may be repeated")
-	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` with the coloring rules, see docs/rules.md; without one nothing is colored")
+	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` with the coloring rules (docs/rules.md), in place of those in the registry (lane rules)")
 	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
 	return c
 }
@@ -66,6 +68,9 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	set, err := readRules(o.rules)
 	if err != nil {
 		return err
+	}
+	fixed := func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
+		return set.Color(r, nil), set.Revision()
 	}
 	s, err := f.settings(given{})
 	if err != nil {
@@ -87,23 +92,38 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	if err != nil {
 		return &session.PortError{What: "the gateway", Addr: o.listen, Err: err}
 	}
-	if _, err := fmt.Fprintf(f.io.Out, "gateway at http://%s\n", ln.Addr()); err != nil {
-		return errors.Join(err, ln.Close())
-	}
 	policy := s.Policy()
 	policy.InvalidTag = lane.InvalidDrop // the rules have looked at it
-	err = gateway.Run(ctx, gateway.Options{
+	opts := gateway.Options{
 		Listener: ln, Client: client, Routes: routes, Policy: policy, Carriers: &carriers,
 		Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone},
-		Color: func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
-			return set.Color(r, nil), set.Revision()
-		},
-		Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
-	})
-	if err != nil {
+		Color: fixed, Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
+	}
+	if set == nil {
+		opts.Rules = gateway.NewRules(client, nil)
+		opts.Color = opts.Rules.Color
+	}
+	opts.Ready = func() { o.ready(f, ln.Addr(), opts.Rules) }
+	if err := gateway.Run(ctx, opts); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// ready says that the gateway is up, and by which rules.
+func (o *gatewayOptions) ready(f *factory, at net.Addr, registry *gateway.Rules) {
+	by := "rules of " + o.rules
+	if registry != nil {
+		switch st := registry.State(); {
+		case st.Refused != 0:
+			by = fmt.Sprintf("revision %d of the registry's rules cannot be loaded: %v", st.Refused, st.Why)
+		case st.Applied != 0:
+			by = fmt.Sprintf("revision %d of the registry's rules", st.Applied)
+		default:
+			by = "no rules in the registry yet: nothing is colored"
+		}
+	}
+	_, _ = fmt.Fprintf(f.io.Out, "gateway at http://%s\n%s\n", at, by) // who has closed it does not read it
 }
 
 // readRoutes are the routes of the file, then those of the command line.
@@ -135,10 +155,10 @@ func (o *gatewayOptions) readRoutes() ([]proxy.Route, error) {
 	return out, nil
 }
 
-// readRules reads a document of rules; no file is a document without any.
+// readRules reads a document of rules; without a file there is none.
 func readRules(file string) (*rules.Set, error) {
 	if file == "" {
-		return rules.Parse([]byte("rules: []\n"))
+		return nil, nil
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -32,8 +32,13 @@ type Options struct {
 	Caller   lane.Caller
 	Log      *traffic.Log
 	Counts   *traffic.Counts
+	// Rules, if set, are watched for as long as Run runs, and waited for before the
+	// first request: until their first answer nothing would be colored.
+	Rules *Rules
 	// Drain is how long the end waits for requests; 0 is 30 s.
-	Drain  time.Duration
+	Drain time.Duration
+	// Ready, if set, is called before the first request is taken.
+	Ready  func()
 	Logger *slog.Logger
 }
 
@@ -66,8 +71,23 @@ func Run(ctx context.Context, o Options) error {
 		defer stop()
 		return watcher.Run(life)
 	})
+	if o.Rules != nil {
+		parts.Go(func() error {
+			defer stop()
+			return o.Rules.Run(life)
+		})
+	}
 	parts.Go(func() error {
 		defer end()
+		if o.Rules != nil {
+			select {
+			case <-o.Rules.Settled():
+			case <-serving.Done():
+			}
+		}
+		if o.Ready != nil {
+			o.Ready()
+		}
 		return front.Serve(serving, o.Listener)
 	})
 	return parts.Wait()

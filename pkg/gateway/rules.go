@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"lane/pkg/consul"
+	"lane/pkg/rules"
+)
+
+// Rules are the rules that the registry holds, as the gateway applies them: each
+// good revision as a whole, behind one pointer. One that cannot be loaded never
+// comes to hold.
+type Rules struct {
+	watch   *consul.RuleWatch[*rules.Set]
+	members rules.Members
+}
+
+// NewRules makes the rules of a registry. Nothing is asked before Run; until the
+// first answer nothing is colored. members, which may be nil, knows the whitelists.
+func NewRules(c *consul.Client, members rules.Members) *Rules {
+	return &Rules{members: members, watch: consul.NewRuleWatch(c, consul.WatchOptions{}, func(r consul.RuleRevision) (*rules.Set, error) {
+		set, err := rules.Parse(r.Document)
+		if err != nil {
+			return nil, fmt.Errorf("revision %d of the rules: %w", r.Revision, err)
+		}
+		return set.WithRevision(rules.Revision{Rev: strconv.Itoa(r.Revision), Author: r.Author, Note: r.Note}), nil
+	})}
+}
+
+// Run watches until ctx ends, and then returns nil.
+func (r *Rules) Run(ctx context.Context) error { return r.watch.Run(ctx) }
+
+// Settled is closed when the registry has answered for the first time.
+func (r *Rules) Settled() <-chan struct{} { return r.watch.Settled() }
+
+// State says which revision holds, and which was refused and why.
+func (r *Rules) State() consul.RuleState { return r.watch.State() }
+
+// Color colors a request by the revision that holds now.
+func (r *Rules) Color(_ context.Context, req *rules.Request) (rules.Result, rules.Revision) {
+	var set *rules.Set // none colors nothing
+	if applied := r.watch.Applied(); applied != nil {
+		set = applied.Rules
+	}
+	return set.Color(req, r.members), set.Revision()
+}
