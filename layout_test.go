@@ -110,6 +110,7 @@ var forbidden = []struct {
 	{"pkg/tracemap", "net/http/...", "it reads any head, by an accessor"},
 	{"pkg/tracemap", "lane/pkg/proxy", "arrows point down"},
 	{"pkg/tracemap", "lane/pkg/http1", "it reads any head, by an accessor"},
+	{"pkg/whitelist", "lane/...", "who is on a list depends on no lane, rule or registry"},
 	{"pkg/...", "lane/cmd", "arrows point down"},
 	{"pkg/...", "github.com/spf13/...", "only the command line knows flags"},
 	{"tui/...", "github.com/spf13/...", "only the command line knows flags"},
@@ -127,6 +128,7 @@ var owners = map[string]string{
 	"github.com/mattn/go-isatty":         "pkg/iostreams",
 	"go.yaml.in/yaml/v3":                 "pkg/config pkg/rules pkg/gateway", // three forms that people write
 	"github.com/hashicorp/go-bexpr":      "pkg/consul/dev",
+	"github.com/redis/go-redis/v9":       "pkg/whitelist",
 }
 
 func matches(pattern, name string) bool {

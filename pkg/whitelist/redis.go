@@ -1,0 +1,97 @@
+package whitelist
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// DefaultPrefix stands before the route's name in the key of its Redis Set.
+const DefaultPrefix = "gateway:canary:"
+
+var errURL = errors.New("not the URL of a Redis server: want redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS, or unix:///PATH")
+
+// RedisOptions say where the sets are.
+type RedisOptions struct {
+	URL    string // redis://, rediss:// or unix://
+	Prefix string // "": DefaultPrefix
+	Logger *slog.Logger
+}
+
+// Redis makes a whitelist of the Redis Sets PREFIX + route. It connects when it is
+// asked for the first time: a server that is away is no reason not to start.
+func Redis(o RedisOptions) (*Whitelist, error) {
+	settings, err := redis.ParseURL(o.URL)
+	if err != nil {
+		return nil, errURL // not err, which may have a part of the password in it
+	}
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	logging.Disable() // else go-redis writes each failure to stderr
+	client := redis.NewClient(tuned(settings))
+	count := &counts{}
+	answers := newMemo(capacity, count, logger(o.Logger), func(ctx context.Context, route, id string) (bool, error) {
+		member, err := client.SIsMember(ctx, o.Prefix+route, id).Result()
+		return member, byRoute(err)
+	})
+	return &Whitelist{
+		count: count,
+		ask: func(ctx context.Context, route, id string) (bool, bool) {
+			a := answers.get(ctx, strconv.Itoa(len(route))+":"+route+id, route, id)
+			return a.value, a.known
+		},
+		close: func() error {
+			if !answers.close() {
+				return nil
+			}
+			err := client.Close()
+			answers.wait()
+			return err
+		},
+	}, nil
+}
+
+// tuned sets what a look-up of a few milliseconds needs. One try is enough but
+// for a connection that the server has just closed.
+func tuned(o *redis.Options) *redis.Options {
+	o.Dialer = dialer(o.TLSConfig)
+	o.Protocol = 2 // nothing of RESP 3 is used
+	o.ContextTimeoutEnabled = true
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+	o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 1, -1, -1
+	o.DialerRetries = 1
+	o.ReadBufferSize, o.WriteBufferSize = 4096, 4096
+	o.PipelinePoolSize = -1
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return o
+}
+
+// dialer connects directly: a proxy of the environment may be lane's own. Unlike
+// go-redis's dialer it ends with its context also during the TLS handshake.
+func dialer(conf *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	direct := &net.Dialer{Timeout: patience, KeepAlive: 15 * time.Second}
+	if conf == nil {
+		return direct.DialContext
+	}
+	return (&tls.Dialer{NetDialer: direct, Config: conf}).DialContext
+}
+
+// byRoute tells the failures of one key from those of the server.
+func byRoute(err error) error {
+	for _, code := range []string{"WRONGTYPE", "NOPERM", "MOVED"} {
+		if err != nil && redis.HasErrorPrefix(err, code) {
+			return &routeError{err}
+		}
+	}
+	return err
+}
