@@ -84,7 +84,7 @@ func (b *Body) Reset(r *Reader, f Framing, length int64) {
 }
 
 // Ended reports whether the whole body was read.
-func (b *Body) Ended() bool { return b.err == io.EOF }
+func (b *Body) Ended() bool { return errors.Is(b.err, io.EOF) }
 
 // Left is how many bytes a body by length still has, else -1.
 func (b *Body) Left() int64 {

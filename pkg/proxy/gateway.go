@@ -84,7 +84,7 @@ func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, dec *
 	e := entry{route: g.routes.find(c.asked, c.target)}
 	if e.route == nil {
 		return e, &Problem{Code: CodeNoRoute, status: http.StatusNotFound,
-			Message: "no route for " + c.asked + string(c.target.path()), Hint: "see the gateway's routes"}
+			Message: "no route for " + c.asked + c.target.path(), Hint: "see the gateway's routes"}
 	}
 	c.ex.Service = e.route.Service
 	var rev rules.Revision

@@ -35,7 +35,7 @@ type line struct {
 	in     *http1.Reader
 	target string               // what CONNECT named, for a line inside it
 	tls    *tls.ConnectionState // of what we opened
-	ctx    context.Context
+	ctx    context.Context      //nolint:containedctx // it lives exactly as long as the line
 	cancel func()
 
 	state    atomic.Int32

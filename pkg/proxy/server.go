@@ -211,13 +211,13 @@ func (s *server) accept(ctx context.Context, ln net.Listener) error {
 	wait := time.Duration(0)
 	for {
 		conn, err := ln.Accept()
-		var net_ net.Error
+		var failed net.Error
 		switch {
 		case err == nil:
 			wait = 0
 			s.take(newLine(s, conn))
 			continue
-		case !errors.As(err, &net_) || errors.Is(err, net.ErrClosed):
+		case !errors.As(err, &failed) || errors.Is(err, net.ErrClosed):
 			return err
 		}
 		// Too many open files, for one: it passes.
