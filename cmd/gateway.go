@@ -2,9 +2,11 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"lane/pkg/rules"
 	"lane/pkg/session"
 	"lane/pkg/traffic"
+	"lane/pkg/whitelist"
 
 	"github.com/spf13/cobra"
 )
@@ -28,6 +31,8 @@ type gatewayOptions struct {
 	config string
 	routes []string
 	rules  string
+	redis  string
+	prefix string
 	drain  time.Duration
 }
 
@@ -56,6 +61,8 @@ moments, as a whole, and one that cannot be loaded never comes to hold.`,
 	c.Flags().StringVar(&o.config, "config", "", "`FILE` with the routes, see docs/gateway.md")
 	c.Flags().StringArrayVar(&o.routes, "route", nil, "a route `[HOST][/PREFIX]=SERVICE`, or SERVICE alone for everything; may be repeated")
 	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` with the coloring rules (docs/rules.md), in place of those in the registry (lane rules)")
+	c.Flags().StringVar(&o.redis, "redis", "", "`URL` of the Redis that has the whitelists (docs/whitelists.md); with a password, set LANE_REDIS_URL instead")
+	c.Flags().StringVar(&o.prefix, "redis-prefix", whitelist.DefaultPrefix, "`PREFIX` of the whitelists' keys")
 	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
 	return c
 }
@@ -69,8 +76,13 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	if err != nil {
 		return err
 	}
+	members, closeList, err := o.members(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer closeList()
 	fixed := func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
-		return set.Color(r, nil), set.Revision()
+		return set.Color(r, members), set.Revision()
 	}
 	s, err := f.settings(given{})
 	if err != nil {
@@ -100,7 +112,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		Color: fixed, Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
 	}
 	if set == nil {
-		opts.Rules = gateway.NewRules(client, nil)
+		opts.Rules = gateway.NewRules(client, members)
 		opts.Color = opts.Rules.Color
 	}
 	opts.Ready = func() { o.ready(f, ln.Addr(), opts.Rules) }
@@ -108,6 +120,37 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// errWhitelist is what the rules are told when nobody knows who is on a list.
+var errWhitelist = errors.New("the whitelist does not answer")
+
+// members are the whitelists of the rules, nil without a Redis. close ends them.
+func (o *gatewayOptions) members(ctx context.Context, f *factory) (members rules.Members, closeList func(), err error) {
+	at := o.redis
+	if u, err := url.Parse(at); err == nil && u.User != nil {
+		if _, secret := u.User.Password(); secret {
+			return nil, nil, usagef("every user of this machine can read a command line: set LANE_REDIS_URL", "--redis has a password in it")
+		}
+	}
+	if at == "" {
+		at = f.getenv("LANE_REDIS_URL")
+	}
+	if at == "" {
+		return nil, func() {}, nil
+	}
+	list, err := whitelist.Redis(whitelist.RedisOptions{URL: at, Prefix: o.prefix, Logger: f.logger(slog.LevelWarn)})
+	if err != nil {
+		return nil, nil, usagef("", "the Redis of the whitelists: %v", err)
+	}
+	ask := func(route, id string) (bool, error) {
+		member, known := list.Ask(ctx, route, id)
+		if !known {
+			return false, errWhitelist
+		}
+		return member, nil
+	}
+	return ask, func() { _ = list.Close() }, nil // what it could not end ends with the process
 }
 
 // ready says that the gateway is up, and by which rules.
