@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"lane/pkg/consul"
+	"lane/pkg/config"
 	"lane/pkg/gateway"
-	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/rules"
 	"lane/pkg/session"
@@ -27,13 +26,14 @@ import (
 const entryRing = 4096
 
 type gatewayOptions struct {
-	listen string
-	config string
-	routes []string
-	rules  string
-	redis  string
-	prefix string
-	drain  time.Duration
+	listen   string
+	config   string
+	routes   []string
+	rules    string
+	redis    string
+	prefix   string
+	settings func() []config.Flag
+	drain    time.Duration
 }
 
 func newGatewayCmd(f *factory) *cobra.Command {
@@ -64,6 +64,7 @@ moments, as a whole, and one that cannot be loaded never comes to hold.`,
 	c.Flags().StringVar(&o.redis, "redis", "", "`URL` of the Redis that has the whitelists (docs/whitelists.md); with a password, set LANE_REDIS_URL instead")
 	c.Flags().StringVar(&o.prefix, "redis-prefix", whitelist.DefaultPrefix, "`PREFIX` of the whitelists' keys")
 	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
+	o.settings = placeFlags(c)
 	return c
 }
 
@@ -84,35 +85,21 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	fixed := func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
 		return set.Color(r, members), set.Revision()
 	}
-	s, err := f.settings(given{})
+	at, err := f.place(ctx, o.settings())
 	if err != nil {
 		return err
 	}
-	carriers, err := s.Carriers()
-	if err != nil {
-		return err
-	}
-	client, err := consul.Open(f.consulConfig(s))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if err := client.Ping(ctx); err != nil {
-		return err
-	}
+	defer at.client.Close()
 	ln, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return &session.PortError{What: "the gateway", Addr: o.listen, Err: err}
 	}
-	policy := s.Policy()
-	policy.InvalidTag = lane.InvalidDrop // the rules have looked at it
 	opts := gateway.Options{
-		Listener: ln, Client: client, Routes: routes, Policy: policy, Carriers: &carriers,
-		Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone},
+		Listener: ln, Client: at.client, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(),
 		Color: fixed, Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
 	}
 	if set == nil {
-		opts.Rules = gateway.NewRules(client, members)
+		opts.Rules = gateway.NewRules(at.client, members)
 		opts.Color = opts.Rules.Color
 	}
 	opts.Ready = func() { o.ready(f, ln.Addr(), opts.Rules) }

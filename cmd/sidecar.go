@@ -15,7 +15,6 @@ import (
 	"lane/pkg/childenv"
 	"lane/pkg/config"
 	"lane/pkg/consul"
-	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/session"
 	"lane/pkg/sidecar"
@@ -72,18 +71,11 @@ uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.`,
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
 	fl.BoolVar(&o.register, "register", false, "register the service with the sidecar's address, for as long as it runs")
 	fl.IntVar(&o.weight, "weight", 0, "`WEIGHT` of the registered instance among the others")
-	o.settings = settingFlags(c, placeSettings)
+	o.settings = placeFlags(c,
+		setting{"advertise", "advertise", "IP", "address under which the environment reaches this machine, for --register"},
+		setting{"app-version", "version", "VERSION", "version of the application, as metadata"})
 	_ = c.RegisterFlagCompletionFunc("service", f.completeServices)
 	return c
-}
-
-// placeSettings are the settings that say where an instance and its calls belong.
-var placeSettings = []setting{
-	{"advertise", "advertise", "IP", "address under which the environment reaches this machine, for --register"},
-	{"env", "env", "ENV", "environment of the instance and of its calls, a hard constraint"},
-	{"tenant", "tenant", "TENANT", "tenant of the instance and of its calls, a hard constraint"},
-	{"zone", "zone", "ZONE", "zone of the instance and of its calls"},
-	{"app-version", "version", "VERSION", "version of the application, as metadata"},
 }
 
 func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
@@ -95,22 +87,11 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	if err != nil {
 		return usagef("", "--trace-header: %v", err)
 	}
-	s, err := f.settings(given{flags: o.settings()})
+	at, err := f.place(ctx, o.settings())
 	if err != nil {
 		return err
 	}
-	carriers, err := s.Carriers()
-	if err != nil {
-		return err
-	}
-	client, err := consul.Open(f.consulConfig(s))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if err := client.Ping(ctx); err != nil {
-		return err
-	}
+	defer at.client.Close()
 	in, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return &session.PortError{What: "the sidecar", Addr: o.listen, Err: err}
@@ -119,7 +100,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	if err != nil {
 		return errors.Join(&session.PortError{What: "the sidecar's proxy", Addr: o.outbound, Err: err}, in.Close())
 	}
-	reg, err := o.registration(ctx, s, client, in.Addr())
+	reg, err := o.registration(ctx, at.s, at.client, in.Addr())
 	if err != nil {
 		return errors.Join(err, in.Close(), out.Close())
 	}
@@ -127,15 +108,15 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	if reg != nil {
 		instance = reg.ID
 	}
-	policy := s.Policy()
-	policy.InvalidTag, policy.StampedEntry = lane.InvalidDrop, o.stamped
+	policy := at.policy()
+	policy.StampedEntry = o.stamped
 	var upstream proxy.Upstream
 	upstream.HTTP, upstream.HTTPS, upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
 	err = sidecar.Run(ctx, sidecar.Options{
-		Inbound: in, Outbound: out, Client: client, Service: o.service, Instance: instance, App: app, Register: reg,
+		Inbound: in, Outbound: out, Client: at.client, Service: o.service, Instance: instance, App: app, Register: reg,
 		Sources: sources, Traces: tracemap.Options{Size: o.traces, TTL: o.ttl}, Stamped: o.stamped, Probes: o.probes,
-		Policy: policy, Carriers: &carriers, Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone},
-		Upstream: upstream, Hosts: s.Hosts, Colored: s.Colored,
+		Policy: policy, Carriers: &at.carriers, Caller: at.caller(),
+		Upstream: upstream, Hosts: at.s.Hosts, Colored: at.s.Colored,
 		Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
 		Ready: func() { // who has closed it does not read it
 			_, _ = fmt.Fprintf(f.io.Out, "sidecar of %s at http://%s\nproxy at http://%s\n", o.service, in.Addr(), out.Addr())
