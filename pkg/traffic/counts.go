@@ -1,6 +1,11 @@
 package traffic
 
-import "sync"
+import (
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
 
 // Names of the counts that the engine adds to those that decisions ask for.
 const (
@@ -24,35 +29,60 @@ type series struct{ name, label, value string }
 // Counts are totals by name and at most one label. They are safe for
 // concurrent use, and the zero value is ready. Their memory is bounded.
 type Counts struct {
-	mu sync.Mutex
-	n  map[series]uint64
+	// n is copied for a new series, which is rare, and read without a lock for
+	// each request.
+	n  atomic.Pointer[map[series]*atomic.Uint64]
+	mu sync.Mutex // for whoever adds a series
 }
 
 // Add counts one. A label of "" is a count without a label.
 func (c *Counts) Add(name, label, value string) {
+	k := series{name, label, value}
+	if m := c.n.Load(); m != nil {
+		if n := (*m)[k]; n != nil {
+			n.Add(1)
+			return
+		}
+	}
+	c.fresh(k).Add(1)
+}
+
+// fresh makes a series, or finds the one that stands for what is too much.
+func (c *Counts) fresh(k series) *atomic.Uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.n == nil {
-		c.n = map[series]uint64{}
-	}
-	k := series{name, label, value}
-	if _, ok := c.n[k]; !ok && len(c.n) >= maxSeries {
+	all := c.all()
+	if all[k] == nil && len(all) >= maxSeries {
 		k.value = OtherValue
-		if label == "" {
+		if k.label == "" {
 			k.value = ""
 		}
 	}
-	c.n[k]++
+	if n := all[k]; n != nil {
+		return n
+	}
+	next := make(map[series]*atomic.Uint64, len(all)+1)
+	maps.Copy(next, all)
+	// The value outlives the request, and may be a part of its head.
+	k.value = strings.Clone(k.value)
+	next[k] = new(atomic.Uint64)
+	c.n.Store(&next)
+	return next[k]
+}
+
+func (c *Counts) all() map[series]*atomic.Uint64 {
+	if m := c.n.Load(); m != nil {
+		return *m
+	}
+	return nil
 }
 
 // Total is the sum of a name's counts over all values of its label.
 func (c *Counts) Total(name string) uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var sum uint64
-	for k, n := range c.n {
+	for k, n := range c.all() {
 		if k.name == name {
-			sum += n
+			sum += n.Load()
 		}
 	}
 	return sum
@@ -60,12 +90,10 @@ func (c *Counts) Total(name string) uint64 {
 
 // By is a name's counts by the value of its label; never nil.
 func (c *Counts) By(name string) map[string]uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	out := map[string]uint64{}
-	for k, n := range c.n {
+	for k, n := range c.all() {
 		if k.name == name {
-			out[k.value] += n
+			out[k.value] += n.Load()
 		}
 	}
 	return out

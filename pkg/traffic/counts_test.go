@@ -39,3 +39,17 @@ func TestCountsAreBounded(t *testing.T) {
 		t.Error(len(by), by[OtherValue], c.Total(CountErrors))
 	}
 }
+
+// Four counts is what a tagged request adds.
+func BenchmarkCounts(b *testing.B) {
+	var c Counts
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			c.Add(CountFallback, "reason", "lane_absent")
+			c.Add("lane_tag_missing_total", "reason", "trace_mapped")
+			c.Add(CountMatched, "", "")
+			c.Add(CountRequests, "", "")
+		}
+	})
+}
