@@ -106,6 +106,14 @@ var forbidden = []struct {
 	{"pkg/session", "lane/pkg/printer", "a session prints nothing"},
 	{"pkg/session", "lane/pkg/iostreams", "a session prints nothing"},
 	{"pkg/control", "lane/pkg/session", "arrows point down"},
+	{"pkg/proxy", "lane/pkg/metrics", "the engine tells whoever counts, and does not know who"},
+	{"pkg/proxy", "lane/pkg/accesslog", "no request waits for a line"},
+	{"pkg/metrics", "lane/pkg/proxy", "counting does not know who is counted"},
+	{"pkg/metrics", "lane/pkg/consul/...", "counting sees a catalog, never a registry"},
+	{"pkg/metrics", "net", "counting opens no port"},
+	{"pkg/accesslog", "lane/pkg/proxy", "a reader of exchanges knows no engine"},
+	{"pkg/admin", "lane/pkg/proxy", "the port that is looked at has no way to a request"},
+	{"pkg/admin", "lane/pkg/consul/...", "the port that is looked at changes nothing elsewhere"},
 	{"pkg/ca", "lane/...", "who may sign for what depends on nothing else here"},
 	{"pkg/tracemap", "net/http/...", "it reads any head, by an accessor"},
 	{"pkg/tracemap", "lane/pkg/proxy", "arrows point down"},
@@ -129,6 +137,8 @@ var owners = map[string]string{
 	"go.yaml.in/yaml/v3":                 "pkg/config pkg/rules pkg/gateway", // three forms that people write
 	"github.com/hashicorp/go-bexpr":      "pkg/consul/dev",
 	"github.com/redis/go-redis/v9":       "pkg/whitelist",
+	"github.com/prometheus/common":       "pkg/metrics",
+	"github.com/prometheus/client_model": "pkg/metrics",
 }
 
 func matches(pattern, name string) bool {

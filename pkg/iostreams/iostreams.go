@@ -32,6 +32,8 @@ type IOStreams struct {
 
 	// Width is the columns of Out's terminal, DefaultWidth without one.
 	Width int
+	// Height is the lines of Out's terminal, 0 without one.
+	Height int
 }
 
 // System returns the streams of this process, and asks the terminal once.
@@ -48,8 +50,8 @@ func System() *IOStreams {
 	s.Color = wantColor(os.Getenv, s.IsStdoutTTY && enableEscapes(os.Stdout))
 	s.ErrColor = wantColor(os.Getenv, s.IsStderrTTY && enableEscapes(os.Stderr))
 	if s.IsStdoutTTY {
-		if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && w > 0 {
-			s.Width = w
+		if w, h, err := term.GetSize(int(os.Stdout.Fd())); err == nil && w > 0 {
+			s.Width, s.Height = w, h
 		}
 	}
 	return s

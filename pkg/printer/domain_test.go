@@ -10,9 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lane/pkg/admin"
 	"lane/pkg/config"
 	"lane/pkg/control"
 	"lane/pkg/lane"
+	"lane/pkg/metrics"
 	"lane/pkg/traffic"
 )
 
@@ -55,6 +57,19 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		{ExchangeRecord{}, "schema seq start took_ms first_ms front from method url proto service tag lane route kind reason code guard why note " +
 			"instance addr tries status req_size res_size err trace_id warnings req_header res_header"},
 		{LostRecord{}, "schema lost"},
+		{Top{}, "schema seconds ports ports.addr ports.service ports.id ports.error services services.service services.lane " +
+			"services.in services.in.requests services.in.errors services.in.fallbacks services.in.rate services.in.p50_ms services.in.p95_ms " +
+			"services.in.p99_ms services.baseline services.baseline.requests services.baseline.errors services.baseline.fallbacks " +
+			"services.baseline.rate services.baseline.p50_ms services.baseline.p95_ms services.baseline.p99_ms services.served " +
+			"services.served.instance services.served.requests services.served.errors"},
+		{metrics.Stats{}, "schema rows rows.service rows.lane rows.front rows.short rows.short.seconds rows.short.requests rows.short.errors " +
+			"rows.short.fallbacks rows.short.rate rows.short.p50_ms rows.short.p95_ms rows.short.p99_ms rows.short.took rows.short.took.up_to_ms " +
+			"rows.short.took.count rows.short.instances rows.short.instances.instance rows.short.instances.requests rows.short.instances.errors " +
+			"rows.long rows.long.seconds rows.long.requests rows.long.errors rows.long.fallbacks rows.long.rate rows.long.p50_ms rows.long.p95_ms " +
+			"rows.long.p99_ms rows.long.took rows.long.took.up_to_ms rows.long.took.count rows.long.instances rows.long.instances.instance " +
+			"rows.long.instances.requests rows.long.instances.errors"},
+		{admin.Rev{}, "schema revision since refused why"},
+		{admin.Readiness{}, "schema ready checks checks.name checks.ok checks.why"},
 		{Explanation{}, "schema url service tag lane kind reason code http header message hint registry_age_ms instances instances.id instances.addr " +
 			"instances.node instances.lane instances.health instances.owner instances.env instances.tenant instances.zone instances.version " +
 			"instances.chosen instances.share instances.why warnings metrics"},

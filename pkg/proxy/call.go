@@ -119,6 +119,17 @@ func (c *call) decided(d *lane.Decision) {
 		m := &d.Metrics[i]
 		c.t.counts.Add(m.Name, m.Label, m.Value)
 	}
+	if c.t.meter != nil {
+		c.t.meter.Decided(d)
+	}
+}
+
+// count counts what happens to a request of a lane outside of its decision.
+func (c *call) count(service string, l lane.Name, name, label, value string) {
+	c.t.counts.Add(name, label, value)
+	if c.t.meter != nil {
+		c.t.meter.Count(service, l, name, value)
+	}
 }
 
 // refuse answers with an error of ours. dec is the decision that says so, or
@@ -185,6 +196,9 @@ func (c *call) finish(why string) {
 		letGo(&c.ex)
 	}
 	c.t.counts.Add(traffic.CountRequests, "", "")
+	if c.t.meter != nil {
+		c.t.meter.Done(&c.ex)
+	}
 	c.t.log.Put(c.ex)
 }
 

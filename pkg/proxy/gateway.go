@@ -127,19 +127,19 @@ func hasSnapshot(cat *lane.Catalog, service string) bool {
 
 // count records what coloring did.
 func (g *Gateway) count(c *call, e *entry) {
-	t := g.t
+	service, lan := e.route.Service, e.color.Tag.Lane
 	if e.color.Rule != "" {
-		t.counts.Add(metricColor, "rule", e.color.Rule)
+		c.count(service, lan, metricColor, "rule", e.color.Rule)
 		c.ex.Rule = e.color.Rule
 	}
 	c.ex.RuleRev = e.rev
 	if r := string(e.color.Rejected); r != "" {
-		t.counts.Add(metricRejected, "reason", r)
+		c.count(service, lan, metricRejected, "reason", r)
 		e.said.warning = "tag_rejected:" + r
 		c.ex.Warnings = append(c.ex.Warnings, e.said.warning)
 	}
 	for range e.color.Failed {
-		t.counts.Add(metricWhitelist, "", "")
+		c.count(service, lan, metricWhitelist, "", "")
 	}
 	c.ex.Warnings = append(c.ex.Warnings, e.color.Warnings...)
 }

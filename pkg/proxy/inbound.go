@@ -84,19 +84,23 @@ func (in *Inbound) learn(c *call, h http.Header) {
 	case lane.TagBaseline:
 		came = lane.BaselineTag
 	case lane.TagInvalid: // counts as absent
-		t.counts.Add(metricRejected, "reason", "invalid")
+		c.count(in.cfg.Service, "", metricRejected, "reason", "invalid")
 		c.ex.Warnings = append(c.ex.Warnings, "tag_rejected:invalid")
 	}
 	has := in.cfg.Learn(c.head, came)
+	lan := has // the lane of what is counted
+	if lan == lane.BaselineTag {
+		lan = ""
+	}
 	switch {
 	case came == "" && has != "":
-		t.counts.Add(metricTagMissing, "reason", missingMapped)
+		c.count(in.cfg.Service, lan, metricTagMissing, "reason", missingMapped)
 		c.ex.Warnings = append(c.ex.Warnings, "tag_missing:"+missingMapped)
 	case came == "" && in.cfg.Stamped:
-		t.counts.Add(metricTagMissing, "reason", missingNoHeader)
+		c.count(in.cfg.Service, "", metricTagMissing, "reason", missingNoHeader)
 		c.ex.Warnings = append(c.ex.Warnings, "tag_missing:"+missingNoHeader)
 	case has != "" && has != came:
-		t.counts.Add(metricTagConflict, "", "")
+		c.count(in.cfg.Service, lan, metricTagConflict, "", "")
 		c.ex.Warnings = append(c.ex.Warnings, "tag_conflict:"+string(came)+"!="+string(has))
 	}
 	if has == "" {

@@ -29,6 +29,18 @@ type Registry interface {
 	Services(ctx context.Context) ([]string, error)
 }
 
+// Meter counts by service, lane and instance. It is called on the way of each
+// request, so it must be cheap and wait for nobody, and it keeps neither value.
+type Meter interface {
+	// Decided is called once for each decision that counts.
+	Decided(d *lane.Decision)
+	// Done is called once for each exchange, at its end.
+	Done(e *traffic.Exchange)
+	// Count is called for what happens outside of decisions: a rule that colored, a
+	// tag that was not taken. value is that of the metric's own label, if it has one.
+	Count(service string, l lane.Name, name, value string)
+}
+
 // Config is everything that a Transport needs. Registry, Router and Log are
 // required; a zero value elsewhere is the default.
 type Config struct {
@@ -45,6 +57,7 @@ type Config struct {
 
 	Log    *traffic.Log
 	Counts *traffic.Counts // nil: counts of its own, see Transport.Counts
+	Meter  Meter           // nil: nobody counts more than Counts
 
 	// Roots verify the servers behind TLS that was opened, and services; nil: the
 	// system's.
@@ -84,6 +97,7 @@ type Transport struct {
 	traces   func(Header) lane.Name
 	log      *traffic.Log
 	counts   *traffic.Counts
+	meter    Meter
 	resolves func(context.Context, string) bool
 	keep     bool
 	first    time.Duration
@@ -115,7 +129,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	}
 	t := &Transport{
 		registry: cfg.Registry, router: cfg.Router, carriers: cfg.Carriers, names: cfg.Names,
-		lane: cfg.Lane, traces: cfg.TraceLane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts,
+		lane: cfg.Lane, traces: cfg.TraceLane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts, meter: cfg.Meter,
 		resolves: cfg.Resolves, keep: cfg.KeepHeaders, now: cfg.Now, logger: cfg.Logger,
 		first: orDefault(cfg.FirstAnswer, 2*time.Second),
 	}
