@@ -188,7 +188,9 @@ func (c *call) finish(why string) {
 	if why != "" {
 		c.ex.Err = why
 	}
-	c.ex.Took = c.t.now().Sub(c.ex.Start)
+	if c.ex.Took == 0 {
+		c.ex.Took = c.t.now().Sub(c.ex.Start)
+	}
 	c.ex.ReqSize = c.body.n.Load()
 	c.ex.ResSize = c.res.n.Load()
 	bound(&c.ex)

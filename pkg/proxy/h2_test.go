@@ -204,12 +204,14 @@ func TestGRPCServerGoesAway(t *testing.T) {
 
 // A client of net/http that speaks h2c, without gRPC: a body both ways.
 func TestH2C(t *testing.T) {
-	s := newGuarded(t, nil)
+	local := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(local.Close)
+	addr := newEnv(t, nil).guard(GuardConfig{Lane: "dev-alice", Service: "svc", InstanceID: "g", Local: []string{local.Listener.Addr().String()}})
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)
 	// The local process speaks HTTP/1 only: nothing is translated, and that is said.
-	req := &http.Request{Method: "GET", URL: &url.URL{Scheme: "http", Host: s.addr, Path: "/"}, Header: http.Header{"X-Lane-Tag": {"dev-alice"}}}
+	req := &http.Request{Method: "GET", URL: &url.URL{Scheme: "http", Host: addr, Path: "/"}, Header: http.Header{"X-Lane-Tag": {"dev-alice"}}}
 	resp, err := tr.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)

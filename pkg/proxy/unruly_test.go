@@ -247,3 +247,50 @@ func TestLostUpload(t *testing.T) {
 		})
 	}
 }
+
+// leaver is the connection of a caller that leaves as soon as it has all.
+type leaver struct {
+	net.Conn
+	heads chan struct{} // gets one for each write but the last
+	last  string        // how the last one ends
+	leave func()
+}
+
+func (l *leaver) Write(p []byte) (int, error) {
+	n, err := l.Conn.Write(p)
+	if strings.HasSuffix(string(p), l.last) {
+		l.leave()
+	} else {
+		l.heads <- struct{}{}
+	}
+	return n, err
+}
+
+// A caller that leaves with the whole answer has not left too early.
+func TestLeavesWithTheAnswer(t *testing.T) {
+	heads, asked := make(chan struct{}, 1), make(chan struct{})
+	origin := scripted(t, func(_ int, conn net.Conn, br *bufio.Reader) {
+		readText(br)
+		close(asked)
+		_, _ = io.CopyN(io.Discard, br, 4)
+		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+		<-heads
+		fmt.Fprint(conn, "ok")
+	})
+	e := newEnv(t, nil)
+	e.reg.set(service("svc", instance("s", origin, "dev-alice")))
+	caller, conn := tcpPair(t)
+	gone := &leaver{Conn: conn, heads: heads, last: "ok"}
+	l := newLine(e.fwd.srv, gone)
+	gone.leave = func() {
+		caller.Close()
+		eventually(t, "it is heard", l.ear.heardEnd)
+	}
+	fmt.Fprint(caller, "POST http://svc/ HTTP/1.1\r\nHost: svc\r\nContent-Length: 4\r\n\r\n")
+	e.fwd.srv.take(l)
+	<-asked // from here on it is listened to
+	fmt.Fprint(caller, "body")
+	if ex := e.exchange(1); ex.ReqSize != 4 || ex.ResSize != 2 || ex.Err != "" || ex.Took < ex.First {
+		t.Errorf("recorded %+v", ex)
+	}
+}

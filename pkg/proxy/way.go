@@ -416,11 +416,12 @@ func (l *line) uploaded() bool {
 
 // finishRequest ends what belongs to the request's own body once the response has
 // ended, and gives the connection back if it can be used again.
-func (l *line) finishRequest(p *pool, whole bool) {
+func (l *line) finishRequest(p *pool, whole bool, why string) {
 	w := &l.way
 	x, sent := w.peer, l.uploaded()
 	l.hush()
-	w.peer = nil // not before: an upload writes to it
+	w.peer = nil    // not before: an upload writes to it
+	w.c.finish(why) // not before: an upload counts its bytes
 	keep := w.res.Minor > 0 && !w.res.Close || w.res.Minor == 0 && w.res.Keep
 	if whole && keep && sent && len(x.in.Buffered()) == 0 && !l.ear.heardEnd() {
 		p.put(x, w.c.ex.Start.Add(w.c.ex.Took))
@@ -446,35 +447,36 @@ func (l *line) respond(p *pool, say said) {
 		l.req.Minor == 0 && (framing == http1.ByChunks || framing == http1.ByClose)
 	w.out = l.appendResponse(w.out[:0], &say, chunked)
 	w.out = l.appendReady(w.out, &w.down, chunked, &c.res.n)
-	if w.down.Ended() {
+	if w.down.Ended() && w.sent.Load() {
 		c.finish("") // before the caller has it: who looks then finds it
 	}
 	_, err := l.conn.Write(w.out)
-	if err != nil {
+	switch {
+	case err != nil:
 		l.left()
+	case !w.down.Ended():
+		err = l.download(chunked)
 	}
-	var broken error
-	if err == nil && !w.down.Ended() {
-		broken = l.download(chunked)
-	}
+	c.ex.Took = c.t.now().Sub(c.ex.Start)
 	why := ""
 	switch {
+	case err == nil: // a caller that has it all may leave
 	case l.ear.heardEnd():
 		why = callerLeft
-	case broken != nil:
+	default:
 		// A body that breaks off must not look complete.
-		why = "the server broke off: " + cause(broken)
+		why = "the server broke off: " + cause(err)
 		l.last = true
 		if tcp := tcpOf(l.conn); tcp != nil && !chunked && w.down.Left() < 0 {
 			_ = tcp.SetLinger(0) // its end is the connection's: it has to be a failure
 		}
 	}
-	c.finish(why)
-	l.finishRequest(p, why == "" && framing != http1.ByClose)
+	l.finishRequest(p, why == "" && framing != http1.ByClose, why)
 }
 
-// download passes on what was not there yet of the response's body.
-func (l *line) download(chunked bool) (broken error) {
+// download passes on what was not there yet of the response's body. Its error is
+// the server's, unless the caller has left.
+func (l *line) download(chunked bool) error {
 	w, c := &l.way, &l.way.c
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
@@ -504,7 +506,7 @@ func (l *line) download(chunked bool) (broken error) {
 		if len(out) > 0 {
 			if _, werr := l.conn.Write(out); werr != nil {
 				l.left()
-				return nil
+				return werr
 			}
 		}
 		switch {
