@@ -11,12 +11,13 @@ import (
 	"strings"
 	"time"
 
+	adminport "lane/pkg/admin"
 	"lane/pkg/config"
+	"lane/pkg/consul"
 	"lane/pkg/gateway"
 	"lane/pkg/proxy"
 	"lane/pkg/rules"
 	"lane/pkg/session"
-	"lane/pkg/traffic"
 	"lane/pkg/whitelist"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,7 @@ type gatewayOptions struct {
 	redis    string
 	prefix   string
 	settings func() []config.Flag
+	observed observedOptions
 	drain    time.Duration
 }
 
@@ -64,6 +66,7 @@ moments, as a whole, and one that cannot be loaded never comes to hold.`,
 	c.Flags().StringVar(&o.redis, "redis", "", "`URL` of the Redis that has the whitelists (docs/whitelists.md); with a password, set LANE_REDIS_URL instead")
 	c.Flags().StringVar(&o.prefix, "redis-prefix", whitelist.DefaultPrefix, "`PREFIX` of the whitelists' keys")
 	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
+	o.observed.flags(c, consul.GatewayService)
 	o.settings = placeFlags(c)
 	return c
 }
@@ -94,15 +97,22 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	if err != nil {
 		return &session.PortError{What: "the gateway", Addr: o.listen, Err: err}
 	}
-	opts := gateway.Options{
-		Listener: ln, Client: at.client, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(),
-		Color: fixed, Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
-	}
+	var inForce *gateway.Rules
 	if set == nil {
-		opts.Rules = gateway.NewRules(at.client, members)
-		opts.Color = opts.Rules.Color
+		inForce = gateway.NewRules(at.client, members)
 	}
-	opts.Ready = func() { o.ready(f, ln.Addr(), opts.Rules) }
+	seen, err := f.observe(at, &o.observed, consul.GatewayService, ln.Addr(), nil, func() adminport.Rev { return revOf(inForce) })
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	opts := gateway.Options{
+		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(),
+		Color: fixed, Log: seen.log, Drain: o.drain, Logger: f.logger(slog.LevelWarn),
+	}
+	if inForce != nil {
+		opts.Rules, opts.Color = inForce, inForce.Color
+	}
+	opts.Ready = func() { o.ready(f, ln.Addr(), inForce, seen.addr()) }
 	if err := gateway.Run(ctx, opts); err != nil {
 		return err
 	}
@@ -140,8 +150,22 @@ func (o *gatewayOptions) members(ctx context.Context, f *factory) (members rules
 	return ask, func() { _ = list.Close() }, nil // what it could not end ends with the process
 }
 
+// revOf is what the admin port says of the rules.
+func revOf(r *gateway.Rules) adminport.Rev {
+	rev := adminport.Rev{Schema: adminport.RevSchema}
+	if r == nil {
+		return rev
+	}
+	st := r.State()
+	rev.Revision, rev.Refused = st.Applied, st.Refused
+	if st.Why != nil {
+		rev.Why = st.Why.Error()
+	}
+	return rev
+}
+
 // ready says that the gateway is up, and by which rules.
-func (o *gatewayOptions) ready(f *factory, at net.Addr, registry *gateway.Rules) {
+func (o *gatewayOptions) ready(f *factory, at net.Addr, registry *gateway.Rules, admin string) {
 	by := "rules of " + o.rules
 	if registry != nil {
 		switch st := registry.State(); {
@@ -153,7 +177,7 @@ func (o *gatewayOptions) ready(f *factory, at net.Addr, registry *gateway.Rules)
 			by = "no rules in the registry yet: nothing is colored"
 		}
 	}
-	_, _ = fmt.Fprintf(f.io.Out, "gateway at http://%s\n%s\n", at, by) // who has closed it does not read it
+	_, _ = fmt.Fprintf(f.io.Out, "gateway at http://%s\n%s%s\n", at, admin, by) // who has closed it does not read it
 }
 
 // readRoutes are the routes of the file, then those of the command line.

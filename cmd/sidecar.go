@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	adminport "lane/pkg/admin"
 	"lane/pkg/childenv"
 	"lane/pkg/config"
 	"lane/pkg/consul"
@@ -19,7 +20,6 @@ import (
 	"lane/pkg/session"
 	"lane/pkg/sidecar"
 	"lane/pkg/tracemap"
-	"lane/pkg/traffic"
 
 	"github.com/spf13/cobra"
 )
@@ -38,6 +38,7 @@ type sidecarOptions struct {
 	register bool
 	weight   int
 	settings func() []config.Flag
+	observed observedOptions
 }
 
 func newSidecarCmd(f *factory) *cobra.Command {
@@ -71,6 +72,7 @@ uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.`,
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
 	fl.BoolVar(&o.register, "register", false, "register the service with the sidecar's address, for as long as it runs")
 	fl.IntVar(&o.weight, "weight", 0, "`WEIGHT` of the registered instance among the others")
+	o.observed.flags(c, consul.SidecarService)
 	o.settings = placeFlags(c,
 		setting{"advertise", "advertise", "IP", "address under which the environment reaches this machine, for --register"},
 		setting{"app-version", "version", "VERSION", "version of the application, as metadata"})
@@ -108,18 +110,24 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	if reg != nil {
 		instance = reg.ID
 	}
+	traces := tracemap.New(tracemap.Options{Size: o.traces, TTL: o.ttl})
+	seen, err := f.observe(at, &o.observed, consul.SidecarService, in.Addr(), func() int { return traces.Stats().Size },
+		func() adminport.Rev { return revOf(nil) })
+	if err != nil {
+		return errors.Join(err, in.Close(), out.Close())
+	}
 	policy := at.policy()
 	policy.StampedEntry = o.stamped
 	var upstream proxy.Upstream
 	upstream.HTTP, upstream.HTTPS, upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
 	err = sidecar.Run(ctx, sidecar.Options{
-		Inbound: in, Outbound: out, Client: at.client, Service: o.service, Instance: instance, App: app, Register: reg,
-		Sources: sources, Traces: tracemap.Options{Size: o.traces, TTL: o.ttl}, Stamped: o.stamped, Probes: o.probes,
+		Inbound: in, Outbound: out, Client: at.client, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Service: o.service, Instance: instance, App: app, Register: reg,
+		Sources: sources, Traces: traces, Stamped: o.stamped, Probes: o.probes,
 		Policy: policy, Carriers: &at.carriers, Caller: at.caller(),
 		Upstream: upstream, Hosts: at.s.Hosts, Colored: at.s.Colored,
-		Log: traffic.NewLog(entryRing), Drain: o.drain, Logger: f.logger(slog.LevelWarn),
+		Log: seen.log, Drain: o.drain, Logger: f.logger(slog.LevelWarn),
 		Ready: func() { // who has closed it does not read it
-			_, _ = fmt.Fprintf(f.io.Out, "sidecar of %s at http://%s\nproxy at http://%s\n", o.service, in.Addr(), out.Addr())
+			_, _ = fmt.Fprintf(f.io.Out, "sidecar of %s at http://%s\nproxy at http://%s\n%s", o.service, in.Addr(), out.Addr(), seen.addr())
 		},
 	})
 	if err != nil {

@@ -20,18 +20,21 @@ import (
 // rules: what it returns is of the revision that it names.
 type Color func(ctx context.Context, r *rules.Request) (rules.Result, rules.Revision)
 
-// Options are everything that a gateway needs. Listener, Client, Routes and Color
+// Options are everything that a gateway needs. Listener, Watcher, Routes and Color
 // are required.
 type Options struct {
-	Listener net.Listener // closed at the end
-	Client   *consul.Client
+	Listener net.Listener    // closed at the end
+	Watcher  *consul.Watcher // run by Run
 	Routes   []proxy.Route
 	Color    Color
 	Policy   lane.Policy
 	Carriers *lane.Carriers // nil: the default
 	Caller   lane.Caller
 	Log      *traffic.Log
-	Counts   *traffic.Counts
+	Meter    proxy.Meter // may be nil
+	// Beside, if set, runs for as long as the gateway does, and longer than its
+	// last request; its error ends the gateway.
+	Beside func(ctx context.Context) error
 	// Rules, if set, are watched for as long as Run runs, and waited for before the
 	// first request: until their first answer nothing would be colored.
 	Rules *Rules
@@ -48,10 +51,10 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}
-	watcher := consul.NewWatcher(o.Client, consul.WatchOptions{})
+	watcher := o.Watcher
 	transport, err := proxy.NewTransport(proxy.Config{
 		Registry: watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller,
-		Log: o.Log, Counts: o.Counts, Logger: o.Logger,
+		Log: o.Log, Meter: o.Meter, Logger: o.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
@@ -71,6 +74,12 @@ func Run(ctx context.Context, o Options) error {
 		defer stop()
 		return watcher.Run(life)
 	})
+	if o.Beside != nil {
+		parts.Go(func() error {
+			defer stop()
+			return o.Beside(life)
+		})
+	}
 	if o.Rules != nil {
 		parts.Go(func() error {
 			defer stop()

@@ -16,17 +16,18 @@ import (
 	"lane/pkg/traffic"
 )
 
-// Options are everything that a sidecar needs. Inbound, Outbound, Client, Service
-// and App are required.
+// Options are everything that a sidecar needs. Inbound, Outbound, Client, Watcher,
+// Service, App and Traces are required.
 type Options struct {
 	Inbound  net.Listener // where callers come to; closed at the end
 	Outbound net.Listener // the application's proxy; closed at the end
 	Client   *consul.Client
+	Watcher  *consul.Watcher // run by Run
 	Service  string
 	Instance string   // the application's ID in the registry
 	App      []string // its addresses, dialled in this order
 	Sources  tracemap.Sources
-	Traces   tracemap.Options
+	Traces   *tracemap.Map
 	// Stamped says that the entry gives each request a tag: one without has lost it.
 	Stamped  bool
 	Probes   []string
@@ -37,7 +38,10 @@ type Options struct {
 	Hosts    map[string]string
 	Colored  []string
 	Log      *traffic.Log
-	Counts   *traffic.Counts
+	Meter    proxy.Meter // may be nil
+	// Beside, if set, runs for as long as the sidecar does, and longer than its last
+	// request; its error ends the sidecar.
+	Beside func(ctx context.Context) error
 	// Drain is how long the end waits for requests; 0 is 30 s.
 	Drain time.Duration
 	// Register, if set, puts the application into the registry, at the inbound
@@ -73,6 +77,12 @@ func Run(ctx context.Context, o Options) error {
 		defer stop()
 		return watcher.Run(life)
 	})
+	if o.Beside != nil {
+		parts.Go(func() error {
+			defer stop()
+			return o.Beside(life)
+		})
+	}
 	parts.Go(func() error {
 		defer end()
 		defer stop()
@@ -108,15 +118,15 @@ func (o *Options) fronts() (in *proxy.Inbound, out *proxy.Forward, w *consul.Wat
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
-	traces := tracemap.New(o.Traces)
+	traces := o.Traces
 	keys := func(h proxy.Header, k *tracemap.Keys) *tracemap.Keys {
 		o.Sources.Read(h.Get, k)
 		return k
 	}
-	w = consul.NewWatcher(o.Client, consul.WatchOptions{})
+	w = o.Watcher
 	t, err = proxy.NewTransport(proxy.Config{
 		Registry: w, Router: router, Carriers: o.Carriers, Names: names, Caller: o.Caller,
-		Log: o.Log, Counts: o.Counts, Upstream: o.Upstream, Logger: o.Logger,
+		Log: o.Log, Meter: o.Meter, Upstream: o.Upstream, Logger: o.Logger,
 		TraceLane: func(h proxy.Header) lane.Name {
 			var k tracemap.Keys
 			return traces.Get(keys(h, &k))

@@ -1,0 +1,152 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"lane/pkg/accesslog"
+	adminport "lane/pkg/admin"
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/metrics"
+	"lane/pkg/traffic"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+// observedOptions say how a gateway or a sidecar is looked at.
+type observedOptions struct {
+	admin     string
+	accessLog string
+	aliases   bool
+	announce  bool
+}
+
+func (o *observedOptions) flags(c *cobra.Command, as string) {
+	fl := c.Flags()
+	fl.StringVar(&o.admin, "admin", "127.0.0.1:0", "`ADDRESS` of the port for metrics, health and figures (docs/metrics.md); port 0 takes a free one, and \"\" none")
+	fl.StringVar(&o.accessLog, "access-log", "", "`FILE` to append a JSON line to for each request; - is standard output")
+	fl.BoolVar(&o.aliases, "metric-aliases", false, "also show gray_fallback_total and gray_tag_missing_total")
+	fl.BoolVar(&o.announce, "announce", true, "register as "+as+", so that lane top and lane rules push --wait find the admin port")
+}
+
+// observed is what looks at a gateway or a sidecar: parts that run beside it.
+type observed struct {
+	watcher *consul.Watcher
+	log     *traffic.Log
+	meter   *metrics.Meter
+	admin   *adminport.Server // nil: none
+	access  *accesslog.Log    // nil: none
+	hold    *consul.Hold      // nil: not announced
+}
+
+// observe opens what there is to look at.
+func (f *factory) observe(at *place, o *observedOptions, as string, front net.Addr, traces func() int, rev func() adminport.Rev) (*observed, error) {
+	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{}), log: traffic.NewLog(entryRing)}
+	known := metrics.NewKnown(w.watcher.Catalog)
+	opts := metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: traces, Aliases: o.aliases}
+	if o.accessLog != "" {
+		ao := accesslog.Options{Path: o.accessLog, Logger: f.logger(slog.LevelWarn)}
+		if o.accessLog == "-" {
+			ao.Path, ao.Out = "", f.io.Out
+		}
+		var err error
+		if w.access, err = accesslog.Open(ao); err != nil {
+			return nil, fmt.Errorf("the access log: %w", err)
+		}
+		opts.AccessLost = w.access.Lost
+	}
+	w.meter = metrics.New(opts)
+	if o.admin == "" {
+		return w, nil
+	}
+	var err error
+	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Metrics: w.meter, Stats: w.meter.Stats, Rev: rev,
+		Ready: []adminport.Check{{Name: "registry", Ask: w.fresh}}})
+	if err != nil {
+		return nil, usagef("--admin ADDRESS names another one", "%v", err)
+	}
+	if o.announce {
+		reg, err := announcement(as, front, w.admin.Addr())
+		if err != nil {
+			return nil, errors.Join(err, w.admin.Close())
+		}
+		w.hold = at.client.NewHold(reg, consul.HoldOptions{App: true, AppNote: "it serves"})
+	}
+	return w, nil
+}
+
+// errStale is why a router is not ready.
+var errStale = errors.New("the registry has not answered lately")
+
+func (w *observed) fresh() error {
+	if w.watcher.Trust().State != lane.Fresh {
+		return errStale
+	}
+	return nil
+}
+
+// announcement is how a router is found: its front's address, and its admin port.
+func announcement(as string, front net.Addr, admin string) (consul.Registration, error) {
+	none := consul.Registration{}
+	at, err := netip.ParseAddrPort(front.String())
+	if err != nil {
+		return none, err
+	}
+	look, err := netip.ParseAddrPort(admin)
+	if err != nil {
+		return none, err
+	}
+	ip := look.Addr().Unmap() // it is the admin port that is to be reached
+	if ip.IsUnspecified() {
+		ip = at.Addr().Unmap()
+	}
+	if ip.IsUnspecified() {
+		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return consul.Registration{ID: consul.BaselineID(as, ip.String(), int(at.Port())), Name: as, Service: as, Baseline: true,
+		Address: ip.String(), Port: int(at.Port()),
+		Meta: map[string]string{consul.MetaAdmin: strconv.Itoa(int(look.Port()))}}, nil
+}
+
+// run is everything beside the front, until ctx ends.
+func (w *observed) run(ctx context.Context) error {
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return w.meter.Run(ctx) })
+	if w.access != nil {
+		parts.Go(func() error { return w.access.Run(ctx, w.log) })
+	}
+	if w.admin != nil {
+		parts.Go(func() error { return w.admin.Run(ctx) })
+	}
+	if w.hold != nil {
+		parts.Go(func() error { return w.announced(ctx) })
+	}
+	return parts.Wait()
+}
+
+// announced keeps the router in the registry. That it cannot is an error of the
+// start, with its way out.
+func (w *observed) announced(ctx context.Context) error {
+	err := w.hold.Register(context.WithoutCancel(ctx))
+	if err == nil {
+		err = w.hold.Run(ctx)
+	} else {
+		err = fmt.Errorf("announce it in the registry (--announce=false does without): %w", err)
+	}
+	return errors.Join(err, w.hold.Deregister(context.WithoutCancel(ctx)))
+}
+
+// addr is the admin port's line for who has started the router.
+func (w *observed) addr() string {
+	if w.admin == nil {
+		return ""
+	}
+	return "admin at http://" + w.admin.Addr() + "\n"
+}
