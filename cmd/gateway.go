@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,6 +81,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	if err != nil {
 		return err
 	}
+	o.warn(f, set, routes)
 	members, closeList, err := o.members(ctx, f)
 	if err != nil {
 		return err
@@ -113,10 +115,24 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		opts.Rules, opts.Color = inForce, inForce.Color
 	}
 	opts.Ready = func() { o.ready(f, ln.Addr(), inForce, seen.addr()) }
-	if err := gateway.Run(ctx, opts); err != nil {
-		return err
+	// A signal is how its supervisor ends it: that is no failure.
+	return gateway.Run(ctx, opts)
+}
+
+// warn says which rules of a file can never color anything here.
+func (o *gatewayOptions) warn(f *factory, set *rules.Set, routes []proxy.Route) {
+	if set == nil {
+		return
 	}
-	return context.Cause(ctx)
+	for _, entry := range set.Entries() {
+		if !slices.ContainsFunc(routes, func(r proxy.Route) bool { return r.Service == entry }) {
+			fmt.Fprintf(f.io.Err, "lane: no route leads to %s: its rules color nothing here\n", entry)
+		}
+	}
+	listed := slices.ContainsFunc(set.Rules(), func(r rules.Info) bool { return r.Source == rules.SourceWhitelist })
+	if listed && o.redis == "" && f.getenv("LANE_REDIS_URL") == "" {
+		fmt.Fprintln(f.io.Err, "lane: the rules have whitelists, and no Redis is named (--redis): nobody is on one")
+	}
 }
 
 // errWhitelist is what the rules are told when nobody knows who is on a list.
@@ -205,6 +221,9 @@ func (o *gatewayOptions) readRoutes() ([]proxy.Route, error) {
 	}
 	if len(out) == 0 {
 		return nil, usagef("--route SERVICE leads everything to one service; --config FILE reads a file", "a gateway needs a route")
+	}
+	if err := proxy.CheckRoutes(out); err != nil {
+		return nil, usagef("see docs/gateway.md", "%v", err)
 	}
 	return out, nil
 }

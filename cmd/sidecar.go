@@ -102,6 +102,9 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	if err != nil {
 		return errors.Join(&session.PortError{What: "the sidecar's proxy", Addr: o.outbound, Err: err}, in.Close())
 	}
+	if ip, err := netip.ParseAddrPort(out.Addr().String()); err == nil && !ip.Addr().IsLoopback() {
+		fmt.Fprintln(f.io.Err, "lane: the application's proxy asks nobody who he is, and other machines can reach it")
+	}
 	reg, err := o.registration(ctx, at.s, at.client, in.Addr())
 	if err != nil {
 		return errors.Join(err, in.Close(), out.Close())
@@ -130,10 +133,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 			_, _ = fmt.Fprintf(f.io.Out, "sidecar of %s at http://%s\nproxy at http://%s\n%s", o.service, in.Addr(), out.Addr(), seen.addr())
 		},
 	})
-	if err != nil {
-		return err
-	}
-	return context.Cause(ctx)
+	return err // a signal is how its supervisor ends it: that is no failure
 }
 
 // registration is what --register puts into the registry, nil without it.

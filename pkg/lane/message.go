@@ -130,12 +130,12 @@ func (d *Decision) Hint() string {
 		if d.Reason == ReasonACLFiltered {
 			return "give the token the right service:read and node:read"
 		}
-		return "check that the registry's agent runs and has a leader: lane doctor"
+		return "check that the registry's agent runs and has a leader"
 	case CodeRegistryStale:
 		if slices.Contains(d.Warnings, WarnClaimsUnknown) {
 			return `give the token key:read on the prefix "lane/declared/"`
 		}
-		return "the registry has had no leader for too long: lane doctor"
+		return "the registry has had no leader for too long: the agent's own log says why"
 	case CodeZoneCap:
 		return "start an instance in the caller's zone, or allow more cross-zone requests"
 	case CodeLoopDetected:

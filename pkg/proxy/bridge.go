@@ -31,6 +31,7 @@ type bridge struct {
 	hj      bool
 	trailer []string // announced
 	body    *bridgeBody
+	dead    bool // nothing is answered any more
 	err     error
 	start   sync.Mutex // guards wrote and asked100: a transport reads the body on a goroutine of its own
 }
@@ -76,7 +77,15 @@ func (l *line) handle(h handler, target string) {
 		w.end()
 	}()
 	h(w, r)
-	if !b.hj {
+	b.body.end()
+	switch bad := l.badBody(); {
+	case b.hj:
+	case bad != nil && !b.wrote:
+		l.last = true
+		l.answer(&call{t: l.srv.t}, bad.response(r, ""))
+	case !b.wrote: // nobody has an answer: one must not be made up
+		l.last = true
+	default:
 		b.finish()
 	}
 }
@@ -117,7 +126,7 @@ func (b *bridgeBody) Read(p []byte) (int, error) {
 	case b.closed.Load():
 		err = http.ErrBodyReadAfterClose
 	default:
-		l.left()
+		l.broke(err)
 		b.cancel()
 	}
 	return n, err
@@ -156,10 +165,14 @@ func (b *bridgeBody) end() {
 func (b *bridge) Header() http.Header { return b.h }
 
 func (b *bridge) WriteHeader(code int) {
-	if b.wrote || b.hj {
+	if b.wrote || b.hj || b.dead {
 		return
 	}
 	l := b.l
+	if b.body != nil && code >= 200 && l.ear.heardEnd() {
+		b.dead = true // whoever writes takes the end of the request for an answer
+		return
+	}
 	if code >= 200 {
 		b.start.Lock()
 		b.wrote = true
@@ -202,6 +215,9 @@ func (b *bridge) Write(p []byte) (int, error) {
 	if !b.wrote {
 		b.WriteHeader(http.StatusOK)
 	}
+	if b.dead {
+		return len(p), nil
+	}
 	if b.nobody {
 		return 0, http.ErrBodyNotAllowed
 	}
@@ -226,7 +242,7 @@ func (b *bridge) Flush() {
 	if !b.wrote && len(b.out) == 0 {
 		b.WriteHeader(http.StatusOK)
 	}
-	if b.err != nil || len(b.out) == 0 {
+	if b.err != nil || len(b.out) == 0 || b.dead {
 		return
 	}
 	if _, b.err = b.l.conn.Write(b.out); b.err != nil {

@@ -218,8 +218,10 @@ func (g *Gateway) handle(w *writer, r *http.Request) {
 		resp, err = c.refuse(r, prob, of)
 	} else {
 		g.write(c, r.Header, &e, dec)
-		for _, name := range e.color.Strip {
-			r.Header.Del(name)
+		for name := range r.Header {
+			if sameWord(e.color.Strip, name) {
+				delete(r.Header, name)
+			}
 		}
 		if e.color.Canary != "" {
 			r.Header[e.color.Canary] = []string{"true"}
@@ -251,10 +253,11 @@ func remoteOf(from string) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// sameWord reports whether a list has a word, in any letter case.
-func sameWord(list []string, word string) bool {
+// sameWord reports whether a list, in lower case, has a field's name: in any letter
+// case, and with _ for -, which is the same to many applications.
+func sameWord(list []string, name string) bool {
 	for _, s := range list {
-		if len(s) == len(word) && strings.EqualFold(s, word) {
+		if len(s) == len(name) && strings.EqualFold(s, strings.ReplaceAll(name, "_", "-")) {
 			return true
 		}
 	}

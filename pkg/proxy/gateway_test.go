@@ -261,3 +261,25 @@ func TestRoutesAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// What a client may not say it says in no other place either: under another
+// spelling, or behind the body.
+func TestGatewayStripsEverySpelling(t *testing.T) {
+	e := newEntrance(t, "emitCanaryHeader: X-Canary\n"+entryRules)
+	_, br := raw(t, e.gateway, "POST /beta/a HTTP/1.1\r\nHost: shop\r\nX_User_Id: u-1\r\nX-USER-ID: u-1\r\nx-canary: no\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"+
+		"1\r\na\r\n0\r\nX-User-Id: u-1\r\nx-canary: true\r\nX-Sum: 1\r\n\r\n")
+	resp, err := http.ReadResponse(br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	h := e.alice.header()
+	if h == nil || h.Get("X-User-Id") != "" || h["X_user_id"] != nil || strings.Join(h["X-Canary"], ",") != "true" {
+		t.Errorf("arrived with %v", h)
+	}
+	e.alice.mu.Lock()
+	defer e.alice.mu.Unlock()
+	if got := e.alice.last.Trailer; got.Get("X-User-Id") != "" || got.Get("X-Canary") != "" {
+		t.Errorf("trailers %v", got)
+	}
+}

@@ -31,6 +31,7 @@ type Inbound struct {
 	local ways
 	pool  pool
 	dial  dialer
+	own   *ownAddrs // an application that is this front itself would be called for ever
 }
 
 // InboundConfig says before what a sidecar stands. Learn is required.
@@ -57,7 +58,8 @@ func NewInbound(t *Transport, cfg InboundConfig) (*Inbound, error) {
 	if cfg.Service == "" || len(cfg.App) == 0 || cfg.Learn == nil {
 		return nil, errors.New("proxy: a sidecar needs a service, its application's address and a map of traces")
 	}
-	in := &Inbound{t: t, cfg: cfg, dial: dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.App), self: &t.self}}
+	in := &Inbound{t: t, cfg: cfg, own: &ownAddrs{}}
+	in.dial = dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.App), self: in.own}
 	in.local, in.pool.dial = newWays(in.dial.dial), in.dial.dial
 	in.srv = newServer(t, traffic.FrontSidecar, in.line, in.handle, true, cfg.Drain)
 	return in, nil
@@ -65,6 +67,7 @@ func NewInbound(t *Transport, cfg InboundConfig) (*Inbound, error) {
 
 // Serve serves until ctx ends, then drains and returns when nothing of it runs.
 func (in *Inbound) Serve(ctx context.Context, ln net.Listener) error {
+	in.own.add(ln.Addr().String())
 	defer in.local.close()
 	defer in.pool.close()
 	return in.srv.run(ctx, ln)

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -172,4 +174,32 @@ func TestSidecarMixesNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A sidecar whose application is itself calls nobody.
+func TestSidecarBeforeItself(t *testing.T) {
+	e := newEnv(t, nil)
+	addr := closedAddr(t)
+	front, err := NewInbound(e.tr, InboundConfig{Service: "app", App: []string{addr}, Learn: func(Header, lane.Name) lane.Name { return "" }, Drain: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- front.Serve(ctx, ln) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	if a := do(t, client, "GET", "http://"+addr+"/", nil, nil); a.status != 502 || a.header.Get(lane.HeaderError) != string(lane.CodeUpstreamConnect) {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	if n := e.log.Last(); n != 1 {
+		t.Errorf("%d exchanges", n)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }

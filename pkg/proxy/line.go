@@ -162,7 +162,12 @@ func (l *line) request(head string) (more bool) {
 	l.srv.lines(l)
 	l.shrink()
 	switch {
-	case l.taken || l.ear.heardEnd():
+	case l.taken:
+		return false
+	case l.badBody() != nil:
+		l.linger()
+		return false
+	case l.ear.heardEnd():
 		return false
 	case l.up.Ended():
 		return !l.last
@@ -241,9 +246,7 @@ func (l *line) malformed(err error) {
 	t := l.srv.t
 	c := &call{t: t, asked: l.target}
 	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Proto: "HTTP/1.1"}
-	p := &Problem{Code: CodeBadRequest, status: wrong.Status, Message: "this is not a request that can be passed on: " + wrong.Why,
-		Hint: "the connection is closed, for where the next request would begin is not certain"}
-	l.refuse(c, p, nil)
+	l.refuse(c, badRequest(wrong), nil)
 	l.linger()
 }
 
@@ -275,8 +278,9 @@ func (l *line) net() *http.Request {
 type ear struct {
 	mu    sync.Mutex
 	ended bool
-	peer  net.Conn // the server that is waited for
-	abort func()   // ends another wait
+	wrong *http1.Error // what ended it, if the caller is there and its body is none
+	peer  net.Conn     // the server that is waited for
+	abort func()       // ends another wait
 	done  chan struct{}
 	sent  chan struct{} // closed when there is nothing more to send
 }
@@ -351,6 +355,34 @@ func (l *line) left() {
 	if e.peer != nil {
 		e.peer.Close()
 	}
+}
+
+// broke notes that a request's body cannot be read to its end: the caller has
+// left, or what it sends is no body.
+func (l *line) broke(err error) {
+	var wrong *http1.Error
+	if errors.As(err, &wrong) {
+		l.ear.mu.Lock()
+		l.ear.wrong = wrong
+		l.ear.mu.Unlock()
+	}
+	l.left()
+}
+
+// badBody is the answer to a body that is none, nil for any other.
+func (l *line) badBody() *Problem {
+	l.ear.mu.Lock()
+	defer l.ear.mu.Unlock()
+	if l.ear.wrong == nil {
+		return nil
+	}
+	return badRequest(l.ear.wrong)
+}
+
+// badRequest is the answer to what cannot be read.
+func badRequest(wrong *http1.Error) *Problem {
+	return &Problem{Code: CodeBadRequest, status: wrong.Status, Message: "this is not a request that can be passed on: " + wrong.Why,
+		Hint: "the connection is closed, for where the next request would begin is not certain"}
 }
 
 func (e *ear) heardEnd() bool {

@@ -199,7 +199,9 @@ func TestBadChunks(t *testing.T) {
 			conn, br := raw(t, at.addr, at.before)
 			connected(t, br, at.before)
 			fmt.Fprintf(conn, "POST %s/ HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\nTransfer-Encoding: chunked\r\n\r\n%sGET %s/smuggled HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\n\r\n", at.line, body, at.line)
-			_, _ = io.ReadAll(br)
+			if answer, _ := io.ReadAll(br); !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || !strings.Contains(string(answer), string(CodeBadRequest)) {
+				t.Errorf("%s: %q is answered %q", at.name, body, answer)
+			}
 			if _, err := conn.Read(make([]byte, 1)); err == nil {
 				t.Errorf("%s: %q: the connection goes on", at.name, body)
 			}
@@ -209,6 +211,30 @@ func TestBadChunks(t *testing.T) {
 			t.Errorf("%q: a second request arrived", body)
 		}
 		origin.mu.Unlock()
+	}
+}
+
+// A request that needs net/http's ways is refused alike, and never answered with a
+// success that nobody gave.
+func TestBadBodyOfAnAbsoluteTarget(t *testing.T) {
+	origin := newBackend(t, "origin", func(w http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) })
+	e := newEnv(t, nil)
+	e.reg.set(service("svc", instance("s", origin.addr(), "dev-alice")))
+	guard := e.guard(GuardConfig{Lane: "dev-alice", Service: "svc", InstanceID: "g", Local: []string{origin.addr()}})
+	for _, at := range []struct{ addr, target string }{{guard, "http://svc/m"}, {e.addr, "http://u:p@svc/m"}} {
+		for _, tt := range []struct{ rest, want string }{
+			{"Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n", "HTTP/1.1 400 "},
+			{"Content-Length: 50\r\n\r\nabc", ""}, // and then it leaves
+		} {
+			conn, br := raw(t, at.addr, "POST "+at.target+" HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\n"+tt.rest)
+			if tt.want == "" {
+				_ = conn.(*net.TCPConn).CloseWrite()
+			}
+			answer, _ := io.ReadAll(br)
+			if !strings.HasPrefix(string(answer), tt.want) || tt.want == "" && len(answer) > 0 {
+				t.Errorf("%s %q: answered %q", at.target, tt.rest, answer)
+			}
+		}
 	}
 }
 

@@ -37,6 +37,12 @@ type routes struct {
 // switches of the registry's.
 type staticCatalog struct{ of, cat *lane.Catalog }
 
+// CheckRoutes says what is wrong with a gateway's routes.
+func CheckRoutes(list []Route) error {
+	_, err := newRoutes(list)
+	return err
+}
+
 func newRoutes(list []Route) (*routes, error) {
 	r := &routes{list: slices.Clone(list)}
 	for i := range r.list {
@@ -51,6 +57,11 @@ func newRoutes(list []Route) (*routes, error) {
 			return nil, fmt.Errorf("route %d: strip is %d: at most the %d segments of the prefix can go", i+1, one.Strip, strings.Count(one.Prefix, "/"))
 		case strings.Contains(strings.TrimPrefix(one.Host, "*."), "*"):
 			return nil, fmt.Errorf("route %d: the host %q is neither exact nor *.domain", i+1, one.Host)
+		}
+		for j := range i {
+			if r.list[j].Host == one.Host && r.list[j].Prefix == one.Prefix {
+				return nil, fmt.Errorf("route %d: %s%s is led to %s already, by route %d", i+1, one.Host, one.Prefix+"/", r.list[j].Service, j+1)
+			}
 		}
 		if len(one.Upstreams) == 0 {
 			continue

@@ -355,7 +355,7 @@ func (l *line) upload(x *peer) error {
 			out = appendPiece((*buf)[len(*buf)/2:len(*buf)/2], (*buf)[:n], l.req.Chunked)
 		}
 		if errors.Is(err, io.EOF) && l.req.Chunked {
-			out = appendTrailer(out, &l.up, l.srv.t.marks.trails)
+			out = appendTrailer(out, &l.up, l.trails)
 		}
 		if len(out) > 0 {
 			if _, werr := x.conn.Write(out); werr != nil {
@@ -369,10 +369,19 @@ func (l *line) upload(x *peer) error {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return err
 		case err != nil:
-			l.left()
+			l.broke(err)
 			return err
 		}
 	}
+}
+
+// trails reports whether a field may go on behind the request's body.
+func (l *line) trails(f *http1.Field) bool {
+	w := &l.way
+	if given, _, _ := strings.Cut(w.give, ":"); w.give != "" && f.Is(given) {
+		return false
+	}
+	return l.srv.t.marks.trails(f) && !sameWord(w.take, f.Name)
 }
 
 // longBody is from how many bytes on a body is left to the kernel.
@@ -551,6 +560,11 @@ func (l *line) joinUp(say said) {
 // last, nil for an external host.
 func (l *line) fail(err error, lan lane.Name, in *lane.Instance) {
 	c := &l.way.c
+	if p := l.badBody(); p != nil {
+		l.last = true
+		l.refuse(c, p, nil)
+		return
+	}
 	if l.ear.heardEnd() || l.ctx.Err() != nil {
 		c.finish(callerLeft + " before the answer")
 		l.last = true
