@@ -62,9 +62,9 @@ moments, as a whole, and one that cannot be loaded never comes to hold.`,
 	}
 	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on; port 0 takes a free one")
 	c.Flags().StringVar(&o.config, "config", "", "`FILE` with the routes, see docs/gateway.md")
-	c.Flags().StringArrayVar(&o.routes, "route", nil, "a route `[HOST][/PREFIX]=SERVICE`, or SERVICE alone for everything; may be repeated")
-	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` with the coloring rules (docs/rules.md), in place of those in the registry (lane rules)")
-	c.Flags().StringVar(&o.redis, "redis", "", "`URL` of the Redis that has the whitelists (docs/whitelists.md); with a password, set LANE_REDIS_URL instead")
+	c.Flags().StringArrayVar(&o.routes, "route", nil, "`[HOST][/PREFIX]=SERVICE`; SERVICE alone for everything")
+	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` of rules, in place of those in the registry")
+	c.Flags().StringVar(&o.redis, "redis", "", "`URL` of the whitelists' Redis; if secret: LANE_REDIS_URL")
 	c.Flags().StringVar(&o.prefix, "redis-prefix", whitelist.DefaultPrefix, "`PREFIX` of the whitelists' keys")
 	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
 	o.observed.flags(c, consul.GatewayService)

@@ -30,10 +30,10 @@ type observedOptions struct {
 
 func (o *observedOptions) flags(c *cobra.Command, as string) {
 	fl := c.Flags()
-	fl.StringVar(&o.admin, "admin", "127.0.0.1:0", "`ADDRESS` of the port for metrics, health and figures (docs/metrics.md); port 0 takes a free one, and \"\" none")
+	fl.StringVar(&o.admin, "admin", "127.0.0.1:0", "`ADDRESS` for metrics and health; \"\" is none")
 	fl.StringVar(&o.accessLog, "access-log", "", "`FILE` to append a JSON line to for each request; - is standard output")
 	fl.BoolVar(&o.aliases, "metric-aliases", false, "also show gray_fallback_total and gray_tag_missing_total")
-	fl.BoolVar(&o.announce, "announce", true, "register as "+as+", so that lane top and lane rules push --wait find the admin port")
+	fl.BoolVar(&o.announce, "announce", true, "register as "+as+", for lane top and --wait")
 }
 
 // observed is what looks at a gateway or a sidecar: parts that run beside it.
