@@ -246,3 +246,24 @@ func (w *Watcher) Services(ctx context.Context) ([]string, error) {
 	}
 	return slices.Clone(w.names), nil
 }
+
+// settleEvery is between two looks at what is known, at the start.
+const settleEvery = 10 * time.Millisecond
+
+// Settle waits, at most until ctx ends, until the registry's leader and the claims
+// are known: before that an absence proves nothing, and a router that has just been
+// started would answer with errors. Claims that may not be read are not waited for.
+func (w *Watcher) Settle(ctx context.Context) error {
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for {
+		if c := w.Catalog(); c.Trust.State == lane.Fresh && (!c.ClaimsUnknown || c.ClaimsDenied) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
