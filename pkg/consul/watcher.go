@@ -247,13 +247,17 @@ func (w *Watcher) Services(ctx context.Context) ([]string, error) {
 	return slices.Clone(w.names), nil
 }
 
-// settleEvery is between two looks at what is known, at the start.
-const settleEvery = 10 * time.Millisecond
+const (
+	settleEvery = 10 * time.Millisecond // between two looks at what is known, at the start
+	settleWait  = 3 * time.Second       // before a router lets its first request in anyway
+)
 
-// Settle waits, at most until ctx ends, until the registry's leader and the claims
-// are known: before that an absence proves nothing, and a router that has just been
+// Settle waits, for 3 s at most, until the registry's leader and the claims are
+// known: before that an absence proves nothing, and a router that has just been
 // started would answer with errors. Claims that may not be read are not waited for.
 func (w *Watcher) Settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settleWait)
+	defer cancel()
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
 	for {

@@ -94,22 +94,11 @@ func Run(ctx context.Context, o Options) error {
 			case <-serving.Done():
 			}
 		}
-		settle(serving, watcher)
+		_ = watcher.Settle(serving) // what is not known by then, each request says
 		if o.Ready != nil {
 			o.Ready()
 		}
 		return front.Serve(serving, o.Listener)
 	})
 	return parts.Wait()
-}
-
-// settleWait is how long the registry may take before requests are let in anyway.
-const settleWait = 3 * time.Second
-
-// settle waits for what a decision needs: callers wait a moment for a gateway that
-// has just been started, and get no error from it.
-func settle(ctx context.Context, w *consul.Watcher) {
-	ctx, cancel := context.WithTimeout(ctx, settleWait)
-	defer cancel()
-	_ = w.Settle(ctx) // what is not known by then, each request says
 }

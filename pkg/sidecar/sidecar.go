@@ -53,17 +53,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// settleWait is how long the registry may take before calls are let in anyway.
-const settleWait = 3 * time.Second
-
-// settle waits for what a decision needs: the application's first calls wait a
-// moment, and get no error for it.
-func settle(ctx context.Context, w *consul.Watcher) {
-	ctx, cancel := context.WithTimeout(ctx, settleWait)
-	defer cancel()
-	_ = w.Settle(ctx) // what is not known by then, each call says
-}
-
 // Run serves until ctx ends, then drains. It returns when nothing of it runs.
 func Run(ctx context.Context, o Options) error {
 	inbound, outbound, watcher, transport, err := o.fronts()
@@ -97,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 	parts.Go(func() error {
 		defer end()
 		defer stop()
-		settle(calls, watcher)
+		_ = watcher.Settle(calls) // what is not known by then, each call says
 		return outbound.Serve(calls, o.Outbound)
 	})
 	parts.Go(func() error {
