@@ -115,20 +115,35 @@ func (c *Client) do(ctx context.Context, method, path string, into any) error {
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || reset(err) || errors.Is(err, io.EOF) {
-			return fmt.Errorf("%w (%s)", ErrGone, strings.TrimSuffix(filepath.Base(c.sock), ".sock"))
-		}
-		return err
+		return c.ended(ctx, err)
 	}
 	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		return c.ended(ctx, err)
+	}
 	if res.StatusCode != http.StatusOK {
 		var f failure
-		if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&f); err != nil || f.Error == "" {
+		if err := json.Unmarshal(raw, &f); err != nil || f.Error == "" {
 			return fmt.Errorf("session answered %s", res.Status)
 		}
 		return errors.New(f.Error)
 	}
-	return json.NewDecoder(res.Body).Decode(into)
+	return json.Unmarshal(raw, into)
+}
+
+// ended makes ErrGone of a call that broke off: net/http has a dozen errors for
+// a connection that ends at one byte or another, and on this socket they all
+// mean that its session has ended. A caller that gave up, and a socket that
+// cannot be opened, are what they are.
+func (c *Client) ended(ctx context.Context, err error) error {
+	var op *net.OpError
+	dial := errors.As(err, &op) && op.Op == "dial"
+	switch {
+	case ctx.Err() != nil, dial && !errors.Is(err, fs.ErrNotExist) && !refused(err):
+		return err
+	}
+	return fmt.Errorf("%w (%s): %w", ErrGone, strings.TrimSuffix(filepath.Base(c.sock), ".sock"), err)
 }
 
 // Status asks for the session's status.
@@ -143,7 +158,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 func (c *Client) Stop(ctx context.Context, force bool) error {
 	var none struct{}
 	err := c.do(ctx, http.MethodPost, "/v1/stop?force="+strconv.FormatBool(force), &none)
-	if errors.Is(err, ErrGone) || refused(err) {
+	if errors.Is(err, ErrGone) {
 		return nil
 	}
 	return err

@@ -3,11 +3,14 @@ package control
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -187,5 +190,74 @@ func TestBadQueryIsRefused(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A session may end at any byte of a call: each end is the session's, none is a
+// broken connection that a reader would have to understand.
+func TestEveryEndOfASessionIsItsEnd(t *testing.T) {
+	for name, end := range map[string]func(net.Conn){
+		"at once": func(net.Conn) {},
+		"unread, by force": func(c net.Conn) {
+			one := make([]byte, 1) // the rest is unread, which resets the connection
+			_, _ = c.Read(one)
+		},
+		"before the answer": func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) },
+		"in the head":       func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-") },
+		"in the answer": func(c net.Conn) {
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"rows\":[")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := shortDir(t)
+			ln, err := net.Listen("unix", filepath.Join(dir, strconv.Itoa(os.Getpid())+".sock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			served := make(chan struct{})
+			go func() {
+				defer close(served)
+				for {
+					c, err := ln.Accept()
+					if err != nil {
+						return
+					}
+					end(c)
+					_ = c.Close()
+				}
+			}()
+			c := Dial(dir, os.Getpid())
+			for range 200 { // which of a pipe's errors is seen is a race
+				if _, _, err := c.Since(t.Context(), 0); !errors.Is(err, ErrGone) {
+					t.Errorf("Since = %v, want %v", err, ErrGone)
+					break
+				}
+			}
+			if err := ln.Close(); err != nil {
+				t.Error(err)
+			}
+			<-served
+			if _, _, err := c.Since(t.Context(), 0); !errors.Is(err, ErrGone) {
+				t.Errorf("Since, with no socket left: %v", err)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoEndIsToldAsItIs(t *testing.T) {
+	dir := shortDir(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	stop := serve(t, dir, &fake{}, traffic.NewLog(1))
+	if _, err := Dial(dir, os.Getpid()).Status(gone); !errors.Is(err, context.Canceled) || errors.Is(err, ErrGone) {
+		t.Errorf("a caller that gave up: %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	long := filepath.Join(dir, strings.Repeat("x", 200)) // longer than a socket's path can be
+	if _, err := Dial(long, os.Getpid()).Status(t.Context()); err == nil || errors.Is(err, ErrGone) {
+		t.Errorf("a socket that cannot be opened: %v", err)
 	}
 }
