@@ -142,6 +142,7 @@ func TestDraftsThatTheRegistryCannotKeep(t *testing.T) {
 		var invalid *consul.ValidationError
 		for what, d := range map[string]consul.RuleDraft{
 			"too long":      draft(0, strings.Repeat("x", consul.MaxRules+1)),
+			"many quotes":   draft(0, strings.Repeat("\"", 195_000)),
 			"no text":       draft(0, "a\xffb"),
 			"a long note":   {Document: []byte("x"), Note: strings.Repeat("n", 5000)},
 			"a long author": {Document: []byte("x"), Author: strings.Repeat("n", 500)},
@@ -153,8 +154,14 @@ func TestDraftsThatTheRegistryCannotKeep(t *testing.T) {
 				t.Errorf("propose %s: %v", what, err)
 			}
 		}
-		// The longest does fit, also with characters that JSON escapes.
+		// The longest does fit, also with characters that JSON escapes, and so does as
+		// much of those alone as is let in.
 		push(t, c, 0, strings.Repeat("- a: \"b\"\n", consul.MaxRules/9))
+		push(t, c, 1, strings.Repeat("x", consul.MaxRules))
+		push(t, c, 2, strings.Repeat("\"", 194_000))
+		if _, err := c.ProposeRules(deadline(t), draft(3, strings.Repeat("\"", 194_000))); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

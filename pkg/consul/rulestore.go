@@ -38,6 +38,10 @@ const (
 // into one of Consul's transactions.
 const MaxRules = 256 << 10
 
+// maxRevision bounds the value of a revision, in which a line's end and a quote
+// take two bytes each: in a transaction of 512 KiB it stands as base64.
+const maxRevision = 380 << 10
+
 // RuleDraft is a document on its way into the registry.
 type RuleDraft struct {
 	Document []byte
@@ -247,7 +251,12 @@ func (v *revisionValue) encode() ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // people read it with Consul's own tools
 	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
+	out := bytes.TrimSpace(b.Bytes())
+	if err == nil && len(out) > maxRevision {
+		err = &ValidationError{Field: "rules", Value: strconv.Itoa(len(out)) + " bytes as the registry keeps it",
+			Why: fmt.Sprintf("the registry keeps at most %d", maxRevision), Fix: "a quote and a line's end take two bytes there"}
+	}
+	return out, err
 }
 
 // check holds a draft to what the registry can keep.

@@ -12,8 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDocument is what a registry's key can hold.
-const maxDocument = 512 << 10
+// MaxDocument bounds a document, in bytes: more does not fit into one of the
+// registry's transactions, with what is said about it.
+const MaxDocument = 256 << 10
 
 // loader reads one document, and collects what is wrong with it.
 type loader struct {
@@ -31,8 +32,8 @@ func (l *loader) syntax(line int, words string) {
 
 // root reads the text into its mapping; nil with a finding if there is none.
 func (l *loader) root(b []byte) *yaml.Node {
-	if len(b) > maxDocument {
-		l.syntax(0, fmt.Sprintf("the document is longer than %d KiB", maxDocument>>10))
+	if len(b) > MaxDocument {
+		l.syntax(0, fmt.Sprintf("the document has %d bytes, and %d KiB are the most; long lists of users belong on a whitelist", len(b), MaxDocument>>10))
 		return nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(b))

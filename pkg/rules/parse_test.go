@@ -52,6 +52,12 @@ rules:
 	}
 }
 
+func TestTheLongestDocument(t *testing.T) {
+	if _, err := Parse([]byte("rules: [] #" + strings.Repeat("x", MaxDocument-11))); err != nil {
+		t.Error(err)
+	}
+}
+
 // badDocuments are documents that are not loaded: the line and code of each
 // finding, and a part of its words.
 var badDocuments = []struct {
@@ -68,7 +74,7 @@ var badDocuments = []struct {
 	{"no rules", "entry: shop\n", []string{"1 MISSING rules: []"}},
 	{"rules of nothing", "rules:\n", []string{"1 BAD_VALUE has no value"}},
 	{"rules in a mapping", "rules: {a: b}\n", []string{"1 BAD_VALUE list"}},
-	{"too long", "rules: [] #" + strings.Repeat("x", maxDocument), []string{"0 SYNTAX longer"}},
+	{"too long", "rules: [] #" + strings.Repeat("x", MaxDocument-10), []string{"0 SYNTAX the document has 262145 bytes, and 256 KiB are the most"}},
 	{"unknown key", "rules: []\ntrustheader: true\n", []string{`2 UNKNOWN_KEY did you mean trustHeader?`}},
 	{"an unknown key far from all", "rules: []\nzzzzzzzz: 1\n", []string{`2 UNKNOWN_KEY there are revision, entry`}},
 	{"a key twice", "rules: []\nentry: a\nentry: b\n", []string{"3 DUPLICATE_KEY first in line 2"}},
