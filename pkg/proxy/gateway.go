@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"net/netip"
@@ -159,8 +161,32 @@ func (g *Gateway) write(c *call, h http.Header, e *entry, dec *lane.Decision) {
 		raw = string(pass.Lane)
 	}
 	c.ex.Warnings = append(c.ex.Warnings, t.carriers.Write(h, raw)...)
+	if c.ex.TraceID == "" {
+		// A browser sends no trace id, and without one no sidecar finds the tag again.
+		// (A traceparent of ours would decide what is sampled.)
+		c.ex.TraceID = newRequestID()
+		h["X-Request-Id"] = []string{c.ex.TraceID}
+	}
 	delete(h, keyGuard) // of a client, it would end the request at the next guard
 	lane.WriteHops(h, c.passed+1)
+}
+
+// newRequestID is a random UUID (RFC 9562, version 4): whoever could guess it could
+// pass for the request's trace.
+func newRequestID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	var id [36]byte
+	hex.Encode(id[:8], b[:4])
+	hex.Encode(id[9:13], b[4:6])
+	hex.Encode(id[14:18], b[6:8])
+	hex.Encode(id[19:23], b[8:10])
+	hex.Encode(id[24:], b[10:])
+	for _, i := range [...]int{8, 13, 18, 23} {
+		id[i] = '-'
+	}
+	return string(id[:])
 }
 
 // line serves a request that came as HTTP/1.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -281,5 +282,39 @@ func TestGatewayStripsEverySpelling(t *testing.T) {
 	defer e.alice.mu.Unlock()
 	if got := e.alice.last.Trailer; got.Get("X-User-Id") != "" || got.Get("X-Canary") != "" {
 		t.Errorf("trailers %v", got)
+	}
+}
+
+// A request without a trace id gets one of its own; one that has one keeps it.
+func TestGatewayGivesARequestID(t *testing.T) {
+	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for _, way := range []string{"HTTP/1.1", "HTTP/2"} {
+		e := newEntrance(t, entryRules)
+		ask := func(kv ...string) http.Header {
+			t.Helper()
+			if way == "HTTP/1.1" {
+				e.ask("GET", "/a", kv...)
+			} else {
+				h := http.Header{}
+				for i := 0; i+1 < len(kv); i += 2 {
+					h.Set(kv[i], kv[i+1])
+				}
+				h2Get(t, e.gateway, "/a", h)
+			}
+			return e.base.header()
+		}
+		first, second := ask()["X-Request-Id"], ask()["X-Request-Id"]
+		if len(first) != 1 || len(second) != 1 || !uuid.MatchString(first[0]) || !uuid.MatchString(second[0]) || first[0] == second[0] {
+			t.Errorf("%s: given %q and %q", way, first, second)
+		} else if ex := e.exchange(1); ex.TraceID != first[0] {
+			t.Errorf("%s: recorded as %q, given %q", way, ex.TraceID, first)
+		}
+		if got := ask("X-Request-Id", "mine")["X-Request-Id"]; len(got) != 1 || got[0] != "mine" {
+			t.Errorf("%s: the client's own became %q", way, got)
+		}
+		if h := ask("Traceparent", parent); len(h["X-Request-Id"]) > 0 || h.Get("Traceparent") != parent {
+			t.Errorf("%s: beside a traceparent came %v", way, h)
+		}
 	}
 }
