@@ -23,6 +23,7 @@ import (
 // observedOptions say how a gateway or a sidecar is looked at.
 type observedOptions struct {
 	admin     string
+	hosts     []string
 	accessLog string
 	aliases   bool
 	announce  bool
@@ -31,6 +32,7 @@ type observedOptions struct {
 func (o *observedOptions) flags(c *cobra.Command, as string) {
 	fl := c.Flags()
 	fl.StringVar(&o.admin, "admin", "127.0.0.1:0", "`ADDRESS` for metrics and health; \"\" is none")
+	fl.StringArrayVar(&o.hosts, "admin-host", nil, "`HOST` by which others name the admin port; may be repeated")
 	fl.StringVar(&o.accessLog, "access-log", "", "`FILE` to append a JSON line to for each request; - is standard output")
 	fl.BoolVar(&o.aliases, "metric-aliases", false, "also show gray_fallback_total and gray_tag_missing_total")
 	fl.BoolVar(&o.announce, "announce", true, "register as "+as+", for lane top and --wait")
@@ -67,9 +69,13 @@ func (f *factory) observe(at *place, o *observedOptions, as string, front net.Ad
 		return w, nil
 	}
 	var err error
-	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Metrics: w.meter, Stats: w.meter.Stats, Rev: rev,
+	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Hosts: o.hosts, Metrics: w.meter, Stats: w.meter.Stats, Rev: rev,
 		Ready: []adminport.Check{{Name: "registry", Ask: w.fresh}}})
-	if err != nil {
+	var name *adminport.HostError
+	switch {
+	case errors.As(err, &name):
+		return nil, usagef("--admin-host gw.test.example", "--admin-host: %v", err)
+	case err != nil:
 		return nil, usagef("--admin ADDRESS names another one", "%v", err)
 	}
 	if o.announce {

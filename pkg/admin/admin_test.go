@@ -142,7 +142,7 @@ func TestWhatIsNotThereIs404(t *testing.T) {
 }
 
 func TestForeignHostsMethodsAndBodies(t *testing.T) {
-	s := start(t, Options{Hosts: []string{"gw.test.example"}})
+	s := start(t, Options{Hosts: []string{"GW.test.example.", "192.0.2.7", "[2001:db8::7]"}})
 	_, port, _ := net.SplitHostPort(s.Addr())
 	for _, c := range []struct {
 		request string
@@ -152,6 +152,11 @@ func TestForeignHostsMethodsAndBodies(t *testing.T) {
 		{"GET /healthz HTTP/1.1\nHost: LOCALHOST.\n\n", 200},
 		{"GET /healthz HTTP/1.1\nHost: [::1]:" + port + "\n\n", 200},
 		{"GET /healthz HTTP/1.1\nHost: GW.test.example:9000\n\n", 200},
+		{"GET /healthz HTTP/1.1\nHost: gw.test.example.\n\n", 200},
+		{"GET /healthz HTTP/1.1\nHost: 192.0.2.7:7475\n\n", 200},
+		{"GET /healthz HTTP/1.1\nHost: [2001:db8::7]:7475\n\n", 200},
+		{"GET /healthz HTTP/1.1\nHost: 192.0.2.8\n\n", 403},
+		{"GET /healthz HTTP/1.1\nHost: x.gw.test.example\n\n", 403},
 		{"GET /healthz HTTP/1.1\nHost: evil.example\n\n", 403},
 		{"GET /healthz HTTP/1.1\nHost: evil.example:" + port + "\n\n", 403},
 		{"GET /healthz HTTP/1.1\nHost: localhost.evil.example\n\n", 403},
@@ -181,5 +186,18 @@ func TestLongHeadIsRefused(t *testing.T) {
 	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 64<<10)+"\r\n\r\n")
 	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && res.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Error(res.Status)
+	}
+}
+
+func TestNamesThatAreNone(t *testing.T) {
+	for _, h := range []string{"", ".", "*", "*.test.example", "gw.test.example:9000", "http://gw.test.example", "a b", "a,b"} {
+		s, err := Listen(Options{Listen: ":0", Hosts: []string{"localhost", h}})
+		var bad *HostError
+		if !errors.As(err, &bad) || bad.Host != h {
+			t.Errorf("%q: %v", h, err)
+		}
+		if s != nil {
+			_ = s.Close()
+		}
 	}
 }

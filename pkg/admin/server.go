@@ -34,8 +34,8 @@ type Options struct {
 	// Listen is host:port. Without a host it is this machine alone; 0.0.0.0 or
 	// an address of a network is what asks for more. Port 0 takes a free one.
 	Listen string
-	// Hosts are more names that a request may carry in its Host header, e.g. the
-	// one by which Prometheus knows this process.
+	// Hosts are more names and addresses, without ports, that a request may carry in
+	// its Host header, e.g. the one by which Prometheus knows this process.
 	Hosts []string
 	// Metrics answers /metrics.
 	Metrics http.Handler
@@ -93,6 +93,9 @@ func Listen(o Options) (*Server, error) {
 	host, port, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("admin port: %w", err)
+	}
+	if o.Hosts, err = hostNames(o.Hosts); err != nil {
+		return nil, err
 	}
 	if host == "" {
 		host = loopbackIP
@@ -188,6 +191,30 @@ func ready(checks []Check) Readiness {
 	return out
 }
 
+// HostError says that a name cannot be one of a Host header.
+type HostError struct{ Host string }
+
+func (e *HostError) Error() string {
+	return fmt.Sprintf("%q is no name and no address of a host; say it without a port, and not for many at once", e.Host)
+}
+
+// hostNames brings names to the form in which requests are compared with them.
+func hostNames(given []string) ([]string, error) {
+	out := make([]string, 0, len(given))
+	for _, g := range given {
+		h := plain(g)
+		if _, err := netip.ParseAddr(h); err != nil && (h == "" || strings.Trim(h, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "") {
+			return nil, &HostError{Host: g}
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+func plain(host string) string {
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+}
+
 // own keeps a web page in somebody's browser from reading the port under a name
 // of its own that resolves to this machine.
 func (s *Server) own(r *http.Request) bool {
@@ -195,8 +222,7 @@ func (s *Server) own(r *http.Request) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
-	if host == "localhost" || slices.ContainsFunc(s.o.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+	if host = plain(host); host == "localhost" || slices.Contains(s.o.Hosts, host) {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
