@@ -20,6 +20,7 @@ type mode struct {
 	path  string
 	conns int
 	one   bool // the proxy on the load's CPU too
+	rate  int  // requests a second, 0 for as many as there can be
 }
 
 const (
@@ -34,11 +35,14 @@ func parseMode(name string) (mode, error) {
 	case modeBig:
 		return mode{key: name, path: "/big", conns: 4}, nil
 	}
-	n, err := strconv.Atoi(strings.TrimPrefix(name, "c"))
-	if err != nil || n < 1 || name != "c"+strconv.Itoa(n) {
-		return mode{}, fmt.Errorf("--modes: %q is none", name)
+	n, err := strconv.Atoi(name[min(len(name), 1):])
+	switch {
+	case err == nil && n > 0 && name == "c"+strconv.Itoa(n):
+		return mode{key: name, path: "/", conns: n}, nil
+	case err == nil && n > 0 && name == "r"+strconv.Itoa(n):
+		return mode{key: name, path: "/", conns: 16, rate: n}, nil
 	}
-	return mode{key: name, path: "/", conns: n}, nil
+	return mode{}, fmt.Errorf("--modes: %q is none", name)
 }
 
 // sample is what one measurement saw.
@@ -55,8 +59,8 @@ const most = 0.35
 
 func (s *sample) disturbed() bool { return s.outside > most }
 
-// script tells wrk what to send. Only the head of the file is run before the load:
-// nothing of it is run for a request.
+// script tells wrk what to send. It is run before the load: nothing of it is run
+// for a request, unless each is to have a number of its own.
 const script = `wrk.path = %q
 wrk.headers["Host"] = %q
 %s
@@ -66,6 +70,21 @@ function done(s, l, r)
     l:percentile(50), l:percentile(99), e.connect + e.read + e.write + e.status + e.timeout))
 end
 `
+
+// numbered has wrk put a number into each request, in place of eight signs that
+// Lua takes for themselves.
+const numbered = `local before, after, n = "", "", 0
+function init(args)
+  before, after = wrk.format():match("^(.*)` + mark + `(.*)$")
+end
+function request()
+  n = n + 1
+  return before .. string.format("%08x", n) .. after
+end
+`
+
+// mark stands in a header where a request has its number.
+const mark = "@@@@@@@@"
 
 // measureAll goes through everything, and the other way round each second time.
 func (s *stage) measureAll(o *options, r *results) error {
@@ -106,10 +125,14 @@ func (s *stage) measure(o *options, t *target, m mode) (best sample, err error) 
 			return best, err
 		}
 		start := time.Now()
-		if _, err := s.wrk(t, m, o.warm); err != nil {
+		if _, err := s.run(o, t, m, o.warm); err != nil {
 			return best, err
 		}
-		got, err := s.wrk(t, m, o.seconds)
+		length := o.seconds
+		if m.rate > 0 {
+			length = o.steady
+		}
+		got, err := s.run(o, t, m, length)
 		if err != nil {
 			return best, err
 		}
@@ -124,19 +147,42 @@ func (s *stage) measure(o *options, t *target, m mode) (best sample, err error) 
 	return best, nil
 }
 
-// wrk runs the load once.
-func (s *stage) wrk(t *target, m mode, length time.Duration) (out sample, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, length+time.Minute)
-	defer cancel()
-	header := ""
-	if t.sendTag {
-		header = fmt.Sprintf("wrk.headers[\"x-lane-tag\"] = %q", tag)
+// client is the command that sends the load. Each run's requests are numbered
+// anew, so that no two of them are of one trace.
+func (s *stage) client(o *options, t *target, m mode, length time.Duration) ([]string, error) {
+	s.runs++
+	fill := strings.NewReplacer("RUNRUN", fmt.Sprintf("%06x", s.runs))
+	seconds := strconv.Itoa(int(length.Seconds()))
+	if m.rate > 0 {
+		args := []string{o.rate, "-addr", t.addr, "-path", t.through + m.path, "-rate", strconv.Itoa(m.rate), "-conns", strconv.Itoa(m.conns), "-time", seconds + "s", "-H", "Host: " + t.host}
+		for _, h := range t.send {
+			args = append(args, "-H", h[0]+": "+fill.Replace(h[1]))
+		}
+		return args, nil
+	}
+	var headers strings.Builder
+	for _, h := range t.send {
+		fmt.Fprintf(&headers, "wrk.headers[%q] = %q\n", h[0], fill.Replace(h[1]))
+	}
+	if strings.Contains(headers.String(), mark) {
+		headers.WriteString(numbered)
 	}
 	file := filepath.Join(s.work, "wrk.lua")
-	if err := os.WriteFile(file, fmt.Appendf(nil, script, t.through+m.path, t.host, header), 0o644); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, script, t.through+m.path, t.host, &headers), 0o644); err != nil {
+		return nil, err
+	}
+	return []string{"wrk", "-t1", "-c" + strconv.Itoa(m.conns), "-d" + seconds + "s", "--timeout", "10s", "-s", file, "http://" + t.addr + "/"}, nil
+}
+
+// run runs the load once.
+func (s *stage) run(o *options, t *target, m mode, length time.Duration) (out sample, err error) {
+	ctx, cancel := context.WithTimeout(s.ctx, length+time.Minute)
+	defer cancel()
+	args, err := s.client(o, t, m, length)
+	if err != nil {
 		return out, err
 	}
-	cmd := s.pinned(ctx, loadCPU, "wrk", "-t1", "-c"+strconv.Itoa(m.conns), "-d"+strconv.Itoa(int(length.Seconds()))+"s", "--timeout", "10s", "-s", file, "http://"+t.addr+"/")
+	cmd := s.pinned(ctx, loadCPU, args...)
 	cmd.Env = bare()
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
@@ -150,7 +196,7 @@ func (s *stage) wrk(t *target, m mode, length time.Duration) (out sample, err er
 		return out, err
 	}
 	if err := errors.Join(s.favour(cmd.Process.Pid), cmd.Wait()); err != nil {
-		return out, fmt.Errorf("wrk: %w\n%s", err, &text)
+		return out, fmt.Errorf("%s: %w\n%s", args[0], err, &text)
 	}
 	wall := time.Since(start)
 	after, err := s.clocks(t)
@@ -159,7 +205,10 @@ func (s *stage) wrk(t *target, m mode, length time.Duration) (out sample, err er
 	}
 	ours := after.proxy - before.proxy + after.origin - before.origin + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	out.outside = max(0, float64(after.all-before.all-ours)/float64(wall))
-	return out, out.read(text.String(), t, after.proxy-before.proxy)
+	if err := out.read(text.String(), t, after.proxy-before.proxy); err != nil || t.log == "" {
+		return out, err
+	}
+	return out, os.Truncate(t.log, 0) // it would fill the disk
 }
 
 // clocks are CPU times at one moment.
@@ -182,15 +231,15 @@ func (s *stage) clocks(t *target) (c clocks, err error) {
 	return c, nil
 }
 
-// read takes wrk's result and the proxy's CPU time.
+// read takes the load's result and the proxy's CPU time.
 func (s *sample) read(text string, t *target, cpu time.Duration) error {
 	_, line, _ := strings.Cut(text, "RESULT ")
 	var requests, micros, size int64
 	if _, err := fmt.Sscan(line, &requests, &micros, &size, &s.p50, &s.p99, &s.errors); err != nil || micros == 0 {
-		return fmt.Errorf("wrk printed no result: %w\n%s", err, text)
+		return fmt.Errorf("there is no result: %w\n%s", err, text)
 	}
 	if requests == 0 {
-		if t.session != nil || t.name == direct {
+		if t.load != nil || t.name == direct {
 			return fmt.Errorf("no request was answered:\n%s", text)
 		}
 		return nil // a peer so slow is a result too
@@ -198,11 +247,11 @@ func (s *sample) read(text string, t *target, cpu time.Duration) error {
 	s.rps = float64(requests) * 1e6 / float64(micros)
 	s.mb = float64(size) / float64(micros)
 	s.cpu = float64(cpu.Microseconds()) / float64(requests)
-	if t.session != nil {
+	if t.load != nil {
 		if s.errors > 0 {
 			return fmt.Errorf("%d requests failed:\n%s", s.errors, text)
 		}
-		t.session.sent += requests
+		t.load.sent += requests
 	}
 	return nil
 }

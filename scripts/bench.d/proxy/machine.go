@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ var tools = []struct{ target, program, pkg string }{
 	{"", "curl", "curl"},
 	{"", "taskset", "util-linux"},
 	{"nginx", "nginx", "nginx-light"},
+	{"nginx-nolog", "nginx", "nginx-light"},
 	{"haproxy", "haproxy", "haproxy"},
 	{"squid", "squid", "squid"},
 	{"tinyproxy", "tinyproxy", "tinyproxy"},
@@ -31,7 +33,8 @@ var tools = []struct{ target, program, pkg string }{
 func needTools(ctx context.Context, o *options) error {
 	var missing []string
 	for _, t := range tools {
-		if _, err := exec.LookPath(t.program); err != nil && (t.target == "" || o.wants(t.target)) {
+		needed := t.target == "" || o.wants(t.target) && slices.ContainsFunc(peersOf(o.kind), func(p peer) bool { return p.name == t.target })
+		if _, err := exec.LookPath(t.program); err != nil && needed && !slices.Contains(missing, t.pkg) {
 			missing = append(missing, t.pkg)
 		}
 	}
@@ -40,7 +43,7 @@ func needTools(ctx context.Context, o *options) error {
 	}
 	if !o.install {
 		return fmt.Errorf("these Debian packages are missing: %s\n"+
-			"       --install installs them; --only direct,lane,guard measures without the other proxies", strings.Join(missing, " "))
+			"       --install installs them; --only measures without the other proxies", strings.Join(missing, " "))
 	}
 	for _, args := range [][]string{{"update", "-qq"}, append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)} {
 		cmd := exec.CommandContext(ctx, "apt-get", args...)

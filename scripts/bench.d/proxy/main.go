@@ -2,7 +2,8 @@
 
 // Command proxy measures requests through lane and through other proxies, beside
 // each other in one run, and prints a table for docs/performance.md. It is what
-// `scripts/bench proxy` runs; docs/performance.md says how it measures.
+// `scripts/bench proxy` runs, and as `proxy gateway` what `scripts/bench gateway`
+// does; docs/performance.md says how it measures.
 package main
 
 import (
@@ -20,9 +21,19 @@ import (
 	"time"
 )
 
+// kind is what a run compares.
+type kind string
+
+const (
+	kindProxy   kind = "proxy"   // a session's fronts, and other proxies
+	kindGateway kind = "gateway" // gateway and sidecar, and nginx with the same match
+)
+
 // options are the command line.
 type options struct {
+	kind     kind
 	origin   string
+	rate     string
 	install  bool
 	lanes    []build
 	against  string
@@ -30,6 +41,7 @@ type options struct {
 	reps     int
 	modes    []mode
 	seconds  time.Duration
+	steady   time.Duration
 	warm     time.Duration
 	patience time.Duration
 	others   int
@@ -38,9 +50,17 @@ type options struct {
 }
 
 func parse(args []string) (*options, error) {
-	var o options
-	fs := flag.NewFlagSet("scripts/bench proxy", flag.ContinueOnError)
+	o := options{kind: kindProxy}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		o.kind, args = kind(args[0]), args[1:]
+	}
+	defaults, parts := "c1,c16,c64,big,one", "cN, with N connections; big, 10 MiB; one, everything on one CPU"
+	if o.kind == kindGateway {
+		defaults, parts = "c16,c64,r1000", parts+"; rN, N requests a second"
+	}
+	fs := flag.NewFlagSet("scripts/bench "+string(o.kind), flag.ContinueOnError)
 	fs.StringVar(&o.origin, "origin", "", "the built origin; scripts/bench gives it")
+	fs.StringVar(&o.rate, "rate", "", "the built client of a fixed rate; scripts/bench gives it")
 	fs.BoolVar(&o.install, "install", false, "install the Debian packages that are missing")
 	fs.Func("lane", "measure this build too, `[NAME=]PATH[,VARIABLE=VALUE...]`, under NAME and with these variables; may be repeated;\n"+
 		"default: LANE_BENCH_BINARY, else what is built from here", func(s string) error {
@@ -50,9 +70,10 @@ func parse(args []string) (*options, error) {
 	})
 	fs.StringVar(&o.against, "against", "", "also build this git `REVISION` and measure it as lane-old")
 	only := fs.String("only", "", "measure only these `NAMES`, separated by commas, beside direct")
-	modes := fs.String("modes", "c1,c16,c64,big,one", "what is measured: cN, with N connections; big, 10 MiB; one, everything on one CPU")
+	modes := fs.String("modes", defaults, "what is measured: "+parts)
 	fs.IntVar(&o.reps, "reps", 3, "repetitions; the medians are shown")
 	fs.DurationVar(&o.seconds, "time", 2*time.Second, "length of one measurement, whole seconds")
+	fs.DurationVar(&o.steady, "steady", 5*time.Second, "length of one measurement at a fixed rate, whole seconds")
 	fs.DurationVar(&o.warm, "warm", time.Second, "warm-up before each, whole seconds")
 	fs.DurationVar(&o.patience, "patience", 10*time.Minute, "longest wait for a quiet machine, of the whole run; repetitions of what was disturbed are in it")
 	fs.BoolVar(&o.first, "first", false, "for root, on a machine that others use: what is measured goes before what they run")
@@ -73,13 +94,16 @@ func parse(args []string) (*options, error) {
 		if err != nil {
 			return nil, err
 		}
+		if m.rate > 0 && (o.rate == "" || o.kind != kindGateway) {
+			return nil, fmt.Errorf("--modes: %q is for scripts/bench gateway", name)
+		}
 		o.modes = append(o.modes, m)
 	}
 	if *only != "" {
 		o.only = append(strings.Split(*only, ","), direct)
 	}
-	if o.reps < 1 || o.seconds < time.Second || o.warm < time.Second || o.origin == "" || fs.NArg() > 0 {
-		return nil, errors.New("wrong arguments; scripts/bench proxy -h lists the flags")
+	if o.reps < 1 || o.seconds < time.Second || o.steady < time.Second || o.warm < time.Second || o.origin == "" || fs.NArg() > 0 || o.kind != kindProxy && o.kind != kindGateway {
+		return nil, errors.New("wrong arguments; -h lists the flags")
 	}
 	return &o, nil
 }
@@ -147,31 +171,40 @@ func run(ctx context.Context, o *options) error {
 	if err := s.recorded(); err != nil {
 		return err
 	}
+	known := facts(ctx, o, s.targets)
+	for _, w := range s.entries {
+		lost, err := w.lost(s)
+		if err != nil {
+			return err
+		}
+		known = append(known, lost)
+	}
 	var out bytes.Buffer
-	r.print(&out, facts(ctx, o, s.targets))
+	r.print(&out, known)
 	if _, err := os.Stdout.Write(out.Bytes()); err != nil || o.page == "" {
 		return err
 	}
-	return replace(o.page, out.Bytes())
+	return replace(o.page, o.kind, out.Bytes())
 }
 
-// Between these a page has the result of a run.
-const (
-	runBegins = "<!-- begin: written by scripts/bench proxy --page -->\n\n"
-	runEnds   = "<!-- end -->\n"
-)
+// Between these a page has the result of a run, of each kind.
+func (k kind) begins() string {
+	return "<!-- begin: written by scripts/bench " + string(k) + " --page -->\n\n"
+}
 
-func replace(page string, run []byte) error {
+const runEnds = "<!-- end -->\n"
+
+func replace(page string, of kind, run []byte) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	before, rest, ok := bytes.Cut(text, []byte(runBegins))
+	before, rest, ok := bytes.Cut(text, []byte(of.begins()))
 	_, after, ended := bytes.Cut(rest, []byte(runEnds))
 	if !ok || !ended {
 		return fmt.Errorf("%s has no place for a run", page)
 	}
-	return os.WriteFile(page, slices.Concat(before, []byte(runBegins), run, []byte("\n"+runEnds), after), 0o644)
+	return os.WriteFile(page, slices.Concat(before, []byte(of.begins()), run, []byte("\n"+runEnds), after), 0o644)
 }
 
 // build is a lane binary to measure.

@@ -102,12 +102,12 @@ AddHeader "x-lane-tag" "TAG"
 }
 
 // startPeer configures a peer and starts it.
-func (s *stage) startPeer(p peer) error {
+func (s *stage) startPeer(p peer, of kind) error {
 	port, err := freePort()
 	if err != nil {
 		return err
 	}
-	fill := strings.NewReplacer("PORT", port, "ORIGIN", s.origin, "WORK", s.work, "TAG", tag)
+	fill := strings.NewReplacer("PORT", port, "ORIGIN", s.origin, "WORK", s.work, "TAG", tag, "SELF", p.name)
 	if p.file != "" {
 		if err := os.WriteFile(filepath.Join(s.work, p.file), []byte(fill.Replace(p.config)), 0o644); err != nil {
 			return err
@@ -125,6 +125,10 @@ func (s *stage) startPeer(p peer) error {
 		return err
 	}
 	t := &target{name: p.name, addr: "127.0.0.1:" + port, host: s.origin, pids: []int{proc.cmd.Process.Pid}, versionArgs: p.version}
+	t.send = sentTo(of)
+	if strings.Contains(p.config, "access_log WORK/SELF.access") {
+		t.log = filepath.Join(s.work, p.name+".access")
+	}
 	if p.forward {
 		t.through = "http://" + s.origin
 	}

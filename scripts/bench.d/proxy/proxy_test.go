@@ -12,7 +12,7 @@ import (
 )
 
 func TestWrkResultIsRead(t *testing.T) {
-	lane := &target{name: "lane", session: &session{}}
+	lane := &target{name: "lane", load: &load{}}
 	var s sample
 	if err := s.read("Running\nRESULT 20000 2000000 4000000 150 900 0\n", lane, 400*time.Millisecond); err != nil {
 		t.Fatal(err)
@@ -21,8 +21,8 @@ func TestWrkResultIsRead(t *testing.T) {
 	if s != want {
 		t.Errorf("%+v, want %+v", s, want)
 	}
-	if lane.session.sent != 20000 {
-		t.Errorf("%d requests counted", lane.session.sent)
+	if lane.load.sent != 20000 {
+		t.Errorf("%d requests counted", lane.load.sent)
 	}
 	for _, bad := range []string{"", "RESULT 1 2", "RESULT 0 2000000 0 0 0 0", "RESULT 5 2000000 9 1 1 3"} {
 		if err := new(sample).read(bad, lane, 0); err == nil {
@@ -44,7 +44,7 @@ func madeUp(t *testing.T) *results {
 	for _, name := range []string{direct, "lane", "nginx", "squid"} {
 		targets = append(targets, &target{name: name, after: 41})
 	}
-	targets[1].session = &session{sent: 10000}
+	targets[1].load = &load{sent: 10000}
 	r := newResults(o, targets)
 	of := map[string]sample{
 		direct:  {rps: 100, p50: 20, mb: 100},
@@ -105,7 +105,7 @@ func TestTablesAndAims(t *testing.T) {
 func TestArguments(t *testing.T) {
 	for _, bad := range [][]string{
 		{}, {"--origin", "x", "--modes", "c0"}, {"--origin", "x", "--modes", "all"}, {"--origin", "x", "--reps", "0"},
-		{"--origin", "x", "extra"}, {"--origin", "x", "--lane", "no/such/file"},
+		{"--origin", "x", "extra"}, {"sidecar", "--origin", "x"}, {"--origin", "x", "--rate", "y", "--modes", "r1000"}, {"gateway", "--origin", "x", "--modes", "r1000"}, {"--origin", "x", "--lane", "no/such/file"},
 	} {
 		if _, err := parse(bad); err == nil {
 			t.Errorf("%q is accepted", bad)
@@ -129,23 +129,23 @@ func TestArguments(t *testing.T) {
 
 func TestRunGoesIntoItsPlace(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(page, []byte("a\n"+runBegins+"old\n"+runEnds+"z\n"), 0o600); err != nil {
+	if err := os.WriteFile(page, []byte("a\n"+kindProxy.begins()+"old\n"+runEnds+"z\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := replace(page, []byte("new\n")); err != nil {
+	if err := replace(page, kindProxy, []byte("new\n")); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "a\n" + runBegins + "new\n\n" + runEnds + "z\n"; string(got) != want {
+	if want := "a\n" + kindProxy.begins() + "new\n\n" + runEnds + "z\n"; string(got) != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if err := os.WriteFile(page, []byte("a\n"+runEnds), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if replace(page, nil) == nil {
+	if replace(page, kindProxy, nil) == nil {
 		t.Error("a page without a place for it is accepted")
 	}
 }

@@ -75,8 +75,8 @@ func (r *results) value(name, mode string, of func(*sample) float64) float64 {
 	return v
 }
 
-// mark follows a number of which half the samples were disturbed.
-func mark(bad bool) string {
+// doubt follows a number of which half the samples were disturbed.
+func doubt(bad bool) string {
 	if bad {
 		return "~"
 	}
@@ -92,11 +92,19 @@ func (r *results) print(w io.Writer, facts []string) {
 	for _, f := range facts {
 		fmt.Fprintln(w, f+".")
 	}
-	fmt.Fprintf(w, "%d repetitions of %s, medians, of ratios too; %d instances of the service; %s.\n\n", r.o.reps, r.o.seconds, r.o.others+1, r.disturbance())
+	each := r.o.seconds.String()
+	if slices.ContainsFunc(r.o.modes, func(m mode) bool { return m.rate > 0 }) {
+		each += ", " + r.o.steady.String() + " at a fixed rate"
+	}
+	fmt.Fprintf(w, "%d repetitions of %s, medians, of ratios too; %d instances of the service; %s.\n\n", r.o.reps, each, r.o.others+1, r.disturbance())
 	for _, m := range r.o.modes {
-		if m.key != modeBig && m.key != modeOne {
+		if m.key != modeBig && m.key != modeOne && m.rate == 0 {
 			r.table(w, m)
 		}
+	}
+	if r.o.kind == kindGateway {
+		r.printEntries(w)
+		return
 	}
 	r.rest(w)
 	r.aims(w)
@@ -128,7 +136,7 @@ func (r *results) table(w io.Writer, m mode) {
 	head(w, plural(m.conns), "requests/s", "x direct", "x nginx", "p50 µs", "p99 µs", "CPU µs/request", "x nginx's")
 	for _, t := range r.targets {
 		v, bad := r.median(t.name, key, rps)
-		cells := []string{t.name, fmt.Sprintf("%.0f%s", v, mark(bad)), r.ratio(t.name, direct, key, rps), r.ratio(t.name, "nginx", key, rps),
+		cells := []string{t.name, fmt.Sprintf("%.0f%s", v, doubt(bad)), r.ratio(t.name, direct, key, rps), r.ratio(t.name, "nginx", key, rps),
 			fmt.Sprintf("%.0f", r.value(t.name, key, p50)), fmt.Sprintf("%.0f", r.value(t.name, key, p99)), "", ""}
 		if t.name != direct {
 			cells[6], cells[7] = fmt.Sprintf("%.1f", r.value(t.name, key, cpu)), r.ratio(t.name, "nginx", key, cpu)
@@ -160,11 +168,11 @@ func (r *results) rest(w io.Writer) {
 		cells := []string{t.name, "", "", "", "", "", "", ""}
 		if r.measured(modeBig) {
 			big, bad := r.median(t.name, modeBig, mb)
-			cells[1], cells[2] = fmt.Sprintf("%.0f%s", big, mark(bad)), r.ratio(t.name, direct, modeBig, mb)
+			cells[1], cells[2] = fmt.Sprintf("%.0f%s", big, doubt(bad)), r.ratio(t.name, direct, modeBig, mb)
 		}
 		if r.measured(modeOne) {
 			one, bad := r.median(t.name, modeOne, p50)
-			cells[3] = fmt.Sprintf("%.0f%s", one, mark(bad))
+			cells[3] = fmt.Sprintf("%.0f%s", one, doubt(bad))
 			if t.name != direct {
 				cells[4] = fmt.Sprintf("%.0f", one-r.value(direct, modeOne, p50))
 			}
@@ -185,7 +193,7 @@ func (r *results) measured(key string) bool {
 func (r *results) aims(w io.Writer) {
 	head(w, "aim", "value", "")
 	for _, t := range r.targets {
-		if t.session != nil {
+		if t.load != nil {
 			r.aimsOf(w, t)
 		}
 	}
@@ -209,8 +217,8 @@ func (r *results) aimsOf(w io.Writer, t *target) {
 	if r.measured(modeBig) {
 		aim(w, t, "10 MiB downloads, x direct,", r.over(t.name, direct, modeBig, mb), atLeast, 0.75)
 	}
-	if t.session.sent >= 10000 {
-		aim(w, t, fmt.Sprintf("resident MiB after %d exchanges,", t.session.sent), t.after, atMost, 40)
+	if t.load.sent >= 10000 {
+		aim(w, t, fmt.Sprintf("resident MiB after %d exchanges,", t.load.sent), t.after, atMost, 40)
 	}
 }
 

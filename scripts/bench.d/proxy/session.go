@@ -18,12 +18,19 @@ import (
 	"time"
 )
 
+// load is what one process of lane's was sent, through all its fronts. It is held
+// to have recorded it: one that skips that would be measured as something that
+// nobody uses.
+type load struct {
+	name     string
+	sent     int64 // requests
+	recorded func() (int64, error)
+}
+
 // session is one `lane up` with a registry of its own, as a developer has it.
 type session struct {
-	name   string
 	binary string
 	env    []string
-	sent   int64 // requests that it was sent
 }
 
 // state is what is read of `lane status --json`.
@@ -45,20 +52,11 @@ func (s *stage) startLane(b build, o *options) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	env := append([]string{"GOMAXPROCS=1", "LANE_STATE_DIR=" + dir, "LANE_RUNTIME_DIR=" + dir, "LANE_OWNER=bench"}, b.env...)
-	reg, err := s.spawn(proxyCPU, "registry-"+b.name, env, b.path, "registry", "--listen", "127.0.0.1:0")
+	env, err := s.startRegistry(b, o, dir)
 	if err != nil {
 		return err
 	}
-	line, err := s.firstOutput(reg)
-	if err != nil {
-		return err
-	}
-	registry := line[strings.LastIndexByte(line, ' ')+1:]
-	if err := s.register(registry, o.others); err != nil {
-		return err
-	}
-	ses := &session{name: b.name, binary: b.path, env: append(env, "CONSUL_HTTP_ADDR="+registry)}
+	ses := &session{binary: b.path, env: env}
 	_, port, err := net.SplitHostPort(s.origin)
 	if err != nil {
 		return err
@@ -77,17 +75,37 @@ func (s *stage) startLane(b build, o *options) error {
 	if err != nil {
 		return err
 	}
-	s.lanes = append(s.lanes, ses)
+	sent := &load{name: b.name, recorded: func() (int64, error) {
+		st, err := ses.status(s)
+		return st.Counts.Exchanges, err
+	}}
+	s.loads = append(s.loads, sent)
 	pids := []int{st.PID}
 	if o.wants(b.name) {
 		s.targets = append(s.targets, &target{name: b.name, addr: strings.TrimPrefix(st.Proxy, "http://"),
-			through: "http://orders", host: "orders", session: ses, pids: pids})
+			through: "http://orders", host: "orders", load: sent, pids: pids})
 	}
 	if o.wants(guardOf(b.name)) {
 		s.targets = append(s.targets, &target{name: guardOf(b.name), addr: st.Services[0].Guard,
-			host: "reviews", sendTag: true, session: ses, pids: pids})
+			host: "reviews", send: [][2]string{tagged}, load: sent, pids: pids})
 	}
 	return nil
+}
+
+// startRegistry starts a registry with a full catalog. It returns the environment
+// of the programs that use it, with all that they keep in one directory.
+func (s *stage) startRegistry(b build, o *options, dir string) (env []string, err error) {
+	env = append([]string{"GOMAXPROCS=1", "LANE_STATE_DIR=" + dir, "LANE_RUNTIME_DIR=" + dir, "LANE_OWNER=bench"}, b.env...)
+	reg, err := s.spawn(proxyCPU, "registry-"+b.name, env, b.path, "registry", "--listen", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	line, err := s.firstOutput(reg)
+	if err != nil {
+		return nil, err
+	}
+	registry := line[strings.LastIndexByte(line, ' ')+1:]
+	return append(env, "CONSUL_HTTP_ADDR="+registry), s.register(registry, o.others)
 }
 
 // guardOf names the guard of a build: guard, guard-old, ...
@@ -146,17 +164,16 @@ func (ses *session) status(s *stage) (st state, err error) {
 	return st, json.Unmarshal(out, &st)
 }
 
-// recorded holds each session to what it was sent: a proxy that skips recording
-// would be measured as something that nobody uses.
+// recorded holds each process of lane's to what it was sent.
 func (s *stage) recorded() error {
 	var errs []error
-	for _, ses := range s.lanes {
-		st, err := ses.status(s)
-		if err == nil && st.Counts.Exchanges < ses.sent {
-			err = fmt.Errorf("%d exchanges recorded of %d", st.Counts.Exchanges, ses.sent)
+	for _, l := range s.loads {
+		n, err := l.recorded()
+		if err == nil && n < l.sent {
+			err = fmt.Errorf("%d exchanges recorded of %d", n, l.sent)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", ses.name, err))
+			errs = append(errs, fmt.Errorf("%s: %w", l.name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -35,10 +35,12 @@ type stage struct {
 	origin   string // host:port
 	originID int
 	targets  []*target
-	lanes    []*session
+	loads    []*load
+	entries  []*entry
 	procs    []*process
 	first    bool
 	patience time.Duration // what is left of it
+	runs     int           // of the load
 }
 
 // process is one that this run started, and ends.
@@ -168,17 +170,21 @@ func (s *stage) start(o *options, lanes []build) error {
 		return err
 	}
 	s.originID = p.cmd.Process.Pid
-	s.targets = append(s.targets, &target{name: direct, addr: s.origin, host: s.origin})
+	s.targets = append(s.targets, &target{name: direct, addr: s.origin, host: s.origin, send: sentTo(o.kind)})
 	for _, b := range lanes {
-		if err := s.startLane(b, o); err != nil {
+		begin := s.startLane
+		if o.kind == kindGateway {
+			begin = s.startEntries
+		}
+		if err := begin(b, o); err != nil {
 			return err
 		}
 	}
-	for _, peer := range peers {
+	for _, peer := range peersOf(o.kind) {
 		if !o.wants(peer.name) {
 			continue
 		}
-		if err := s.startPeer(peer); err != nil {
+		if err := s.startPeer(peer, o.kind); err != nil {
 			return err
 		}
 	}

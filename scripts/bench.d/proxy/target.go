@@ -14,6 +14,9 @@ import (
 
 const direct = "direct"
 
+// tagged is a request's header if it has its tag already.
+var tagged = [2]string{"x-lane-tag", tag}
+
 // target is one thing to measure: the origin alone, or a proxy before it.
 type target struct {
 	name string
@@ -21,8 +24,9 @@ type target struct {
 	// through is set before the path: a forward proxy is asked for a whole URL.
 	through string
 	host    string
-	sendTag bool // the request bears the tag already
-	session *session
+	send    [][2]string // headers
+	load    *load       // nil: not lane's
+	log     string      // an access log, emptied after each measurement
 
 	pids        []int
 	versionArgs []string
@@ -40,8 +44,8 @@ func (s *stage) check(t *target) error {
 			args = append(args[:len(args)-2], "-x", "http://"+t.addr)
 			url = t.through + path
 		}
-		if t.sendTag {
-			args = append(args, "-H", "x-lane-tag: "+tag)
+		for _, h := range t.send {
+			args = append(args, "-H", h[0]+": "+h[1])
 		}
 		cmd := exec.CommandContext(s.ctx, "curl", append(args, "-H", "Host: "+t.host, url)...)
 		cmd.Env = bare()
