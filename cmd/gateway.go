@@ -101,9 +101,9 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	}
 	var inForce *gateway.Rules
 	if set == nil {
-		inForce = gateway.NewRules(at.client, members)
+		inForce = gateway.NewRules(at.client, members, f.logger(slog.LevelWarn))
 	}
-	seen, err := f.observe(at, &o.observed, consul.GatewayService, ln.Addr(), nil, func() adminport.Rev { return revOf(inForce) })
+	seen, err := f.observe(at, &o.observed, &router{as: consul.GatewayService, front: ln.Addr(), rules: inForce})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}

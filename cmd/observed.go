@@ -12,6 +12,7 @@ import (
 	"lane/pkg/accesslog"
 	adminport "lane/pkg/admin"
 	"lane/pkg/consul"
+	"lane/pkg/gateway"
 	"lane/pkg/lane"
 	"lane/pkg/metrics"
 	"lane/pkg/traffic"
@@ -48,11 +49,22 @@ type observed struct {
 	hold    *consul.Hold      // nil: not announced
 }
 
+// router is a gateway or a sidecar as whoever looks at it has to know it.
+type router struct {
+	as     string // the service that it is announced as
+	front  net.Addr
+	traces func() int     // nil: it remembers none
+	rules  *gateway.Rules // nil: it watches none
+}
+
 // observe opens what there is to look at.
-func (f *factory) observe(at *place, o *observedOptions, as string, front net.Addr, traces func() int, rev func() adminport.Rev) (*observed, error) {
+func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, error) {
 	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{}), log: traffic.NewLog(entryRing)}
 	known := metrics.NewKnown(w.watcher.Catalog)
-	opts := metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: traces, Aliases: o.aliases}
+	opts := metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: r.traces, Aliases: o.aliases}
+	if r.rules != nil {
+		opts.RulesRefused = func() uint64 { return r.rules.State().Refusals }
+	}
 	if o.accessLog != "" {
 		ao := accesslog.Options{Path: o.accessLog, Logger: f.logger(slog.LevelWarn)}
 		if o.accessLog == "-" {
@@ -69,7 +81,8 @@ func (f *factory) observe(at *place, o *observedOptions, as string, front net.Ad
 		return w, nil
 	}
 	var err error
-	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Hosts: o.hosts, Metrics: w.meter, Stats: w.meter.Stats, Rev: rev,
+	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Hosts: o.hosts, Metrics: w.meter, Stats: w.meter.Stats,
+		Rev:   func() adminport.Rev { return revOf(r.rules) },
 		Ready: []adminport.Check{{Name: "registry", Ask: w.fresh}}})
 	var name *adminport.HostError
 	switch {
@@ -79,7 +92,7 @@ func (f *factory) observe(at *place, o *observedOptions, as string, front net.Ad
 		return nil, usagef("--admin ADDRESS names another one", "%v", err)
 	}
 	if o.announce {
-		reg, err := announcement(as, front, w.admin.Addr())
+		reg, err := announcement(r.as, r.front, w.admin.Addr())
 		if err != nil {
 			return nil, errors.Join(err, w.admin.Close())
 		}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	adminport "lane/pkg/admin"
 	"lane/pkg/childenv"
 	"lane/pkg/config"
 	"lane/pkg/consul"
@@ -114,8 +113,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 		instance = reg.ID
 	}
 	traces := tracemap.New(tracemap.Options{Size: o.traces, TTL: o.ttl})
-	seen, err := f.observe(at, &o.observed, consul.SidecarService, in.Addr(), func() int { return traces.Stats().Size },
-		func() adminport.Rev { return revOf(nil) })
+	seen, err := f.observe(at, &o.observed, &router{as: consul.SidecarService, front: in.Addr(), traces: func() int { return traces.Stats().Size }})
 	if err != nil {
 		return errors.Join(err, in.Close(), out.Close())
 	}

@@ -165,3 +165,15 @@ func NewToken(t testing.TB, c *Client, name, rules string) string {
 	}
 	return token.SecretID
 }
+
+// GetKey returns the value of a key.
+func GetKey(t testing.TB, c *Client, key string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	pair, _, err := c.api.KV().Get(key, query(ctx))
+	if err != nil || pair == nil {
+		t.Fatal(key, err)
+	}
+	return string(pair.Value)
+}

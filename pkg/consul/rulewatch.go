@@ -23,6 +23,8 @@ type RuleState struct {
 	// the reason: what held before goes on.
 	Refused int
 	Why     error
+	// Refusals is how many were refused so far.
+	Refusals uint64
 	// Err is the last failure of the registry, nil while it answers.
 	Err error
 }
@@ -34,9 +36,10 @@ type RuleState struct {
 //	                                                   |
 //	                                                   +--refused--> State
 type RuleWatch[T any] struct {
-	c     *Client
-	o     WatchOptions
-	parse func(RuleRevision) (T, error)
+	c       *Client
+	o       WatchOptions
+	parse   func(RuleRevision) (T, error)
+	refused func(RuleState)
 
 	applied atomic.Pointer[AppliedRules[T]]
 	state   atomic.Pointer[RuleState]
@@ -45,9 +48,14 @@ type RuleWatch[T any] struct {
 
 // NewRuleWatch makes a watch; it asks nothing before Run. parse makes of a
 // revision what the caller reads, or says why it cannot: then the revision does
-// not come to hold. Of o the watch takes the times of a query and of its pauses.
-func NewRuleWatch[T any](c *Client, o WatchOptions, parse func(RuleRevision) (T, error)) *RuleWatch[T] {
-	w := &RuleWatch[T]{c: c, o: o.withDefaults(), parse: parse, settled: make(chan struct{})}
+// not come to hold. refused, which may be nil, is told so by Run, once for each
+// that is refused and why. Of o the watch takes the times of a query and of its
+// pauses.
+func NewRuleWatch[T any](c *Client, o WatchOptions, parse func(RuleRevision) (T, error), refused func(RuleState)) *RuleWatch[T] {
+	if refused == nil {
+		refused = func(RuleState) {}
+	}
+	w := &RuleWatch[T]{c: c, o: o.withDefaults(), parse: parse, refused: refused, settled: make(chan struct{})}
 	w.state.Store(&RuleState{})
 	return w
 }
@@ -118,11 +126,20 @@ func (w *RuleWatch[T]) take(ctx context.Context, pair *api.KVPair) error {
 	if err != nil {
 		return err
 	}
-	s := RuleState{Refused: refused, Why: why}
+	before := w.State()
+	s := RuleState{Refused: refused, Why: why, Refusals: before.Refusals}
 	if a := w.Applied(); a != nil {
 		s.Applied = a.Revision.Revision
 	}
+	// The registry answers again and again: what is refused still is no news.
+	news := why != nil && (before.Why == nil || before.Refused != refused || before.Why.Error() != why.Error())
+	if news {
+		s.Refusals++
+	}
 	w.state.Store(&s)
+	if news {
+		w.refused(s)
+	}
 	return nil
 }
 

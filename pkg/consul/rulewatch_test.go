@@ -27,7 +27,7 @@ func parseTwice(r consul.RuleRevision) (parsed, error) {
 
 func ruleWatch(t *testing.T, c *consul.Client) *consul.RuleWatch[parsed] {
 	t.Helper()
-	w := consul.NewRuleWatch(c, consul.WatchOptions{MinPause: time.Millisecond, MaxPause: 10 * time.Millisecond}, parseTwice)
+	w := consul.NewRuleWatch(c, consul.WatchOptions{MinPause: time.Millisecond, MaxPause: 10 * time.Millisecond}, parseTwice, nil)
 	background(t, w.Run)
 	select {
 	case <-w.Settled():
@@ -70,6 +70,47 @@ func TestRulesComeToHold(t *testing.T) {
 			t.Errorf("%+v", w.Applied())
 		}
 	})
+}
+
+// A revision that is refused is told of once, however often the registry answers,
+// and another one is told of again.
+func TestARefusalIsToldOnce(t *testing.T) {
+	c := open(t, consultest.Embedded(t))
+	told := make(chan consul.RuleState, 100)
+	w := consul.NewRuleWatch(c, consul.WatchOptions{MinPause: time.Millisecond, MaxPause: 10 * time.Millisecond}, parseTwice,
+		func(s consul.RuleState) { told <- s })
+	background(t, w.Run)
+	next := func() consul.RuleState {
+		t.Helper()
+		select {
+		case s := <-told:
+			return s
+		case <-deadline(t).Done():
+			t.Fatal("nobody was told")
+			return consul.RuleState{}
+		}
+	}
+	push(t, c, 0, "one")
+	push(t, c, 1, "bad")
+	if s := next(); s.Refused != 2 || !errors.Is(s.Why, errUnfit) || s.Refusals != 1 || s.Applied > 1 {
+		t.Errorf("%+v", s)
+	}
+	for i := range 5 { // the same pointer, written anew, wakes the watch
+		consul.PutKey(t, c, "lane/rules/active/current", consul.GetKey(t, c, "lane/rules/active/current")+strings.Repeat(" ", i+1))
+	}
+	push(t, c, 2, "bad too")
+	if s := next(); s.Refused != 3 || s.Refusals != 2 {
+		t.Errorf("%+v", s)
+	}
+	push(t, c, 3, "four")
+	eventually(t, "revision 4", func() bool { return w.State().Applied == 4 })
+	consul.DeleteKeys(t, c, "lane/rules/")
+	if s := next(); s.Refused != 0 || s.Applied != 4 || s.Why == nil || s.Refusals != 3 {
+		t.Errorf("%+v", s)
+	}
+	if len(told) > 0 || w.State().Refusals != 3 {
+		t.Errorf("told of %+v, %+v", <-told, w.State())
+	}
 }
 
 func TestAPointerOrADocumentThatIsSpoiled(t *testing.T) {

@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"context"
-	"fmt"
+	"log/slog"
 	"strconv"
 
 	"lane/pkg/consul"
@@ -19,14 +19,19 @@ type Rules struct {
 
 // NewRules makes the rules of a registry. Nothing is asked before Run; until the
 // first answer nothing is colored. members, which may be nil, knows the whitelists.
-func NewRules(c *consul.Client, members rules.Members) *Rules {
-	return &Rules{members: members, watch: consul.NewRuleWatch(c, consul.WatchOptions{}, func(r consul.RuleRevision) (*rules.Set, error) {
+// log is told of a revision that cannot be loaded.
+func NewRules(c *consul.Client, members rules.Members, log *slog.Logger) *Rules {
+	parse := func(r consul.RuleRevision) (*rules.Set, error) {
 		set, err := rules.Parse(r.Document)
 		if err != nil {
-			return nil, fmt.Errorf("revision %d of the rules: %w", r.Revision, err)
+			return nil, err
 		}
 		return set.WithRevision(rules.Revision{Rev: strconv.Itoa(r.Revision), Author: r.Author, Note: r.Note}), nil
-	})}
+	}
+	refused := func(s consul.RuleState) {
+		log.Error("the registry's active rules do not hold here, those before go on", "refused", s.Refused, "holds", s.Applied, "error", s.Why)
+	}
+	return &Rules{members: members, watch: consul.NewRuleWatch(c, consul.WatchOptions{}, parse, refused)}
 }
 
 // Run watches until ctx ends, and then returns nil.

@@ -47,6 +47,9 @@ func (m *Meter) Families() []*dto.MetricFamily {
 	if m.o.AccessLost != nil {
 		out = append(out, single(MetricAccessLogLost, helpAccessLost, dto.MetricType_COUNTER, float64(m.o.AccessLost())))
 	}
+	if m.o.RulesRefused != nil {
+		out = append(out, single(MetricRulesRefused, helpRulesRefused, dto.MetricType_COUNTER, float64(m.o.RulesRefused())))
+	}
 	out = slices.DeleteFunc(out, func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
 	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out

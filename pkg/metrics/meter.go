@@ -20,6 +20,9 @@ type Options struct {
 	TraceMap func() int
 	// AccessLost is how many rows an access log has lost; nil: there is none.
 	AccessLost func() uint64
+	// RulesRefused is how many revisions of the rules were not loaded; nil: nobody
+	// watches them.
+	RulesRefused func() uint64
 	// Aliases also shows gray_fallback_total and gray_tag_missing_total.
 	Aliases bool
 	Now     func() time.Time // nil: time.Now

@@ -45,7 +45,8 @@ func exchange(service string, l lane.Name, instance string, status int, took tim
 
 // full is a meter in which every metric has a value.
 func full() *Meter {
-	m := meter(Options{Aliases: true, TraceMap: func() int { return 7 }, AccessLost: func() uint64 { return 3 }}, "orders", "gray")
+	m := meter(Options{Aliases: true, TraceMap: func() int { return 7 }, AccessLost: func() uint64 { return 3 },
+		RulesRefused: func() uint64 { return 2 }}, "orders", "gray")
 	for i := range families {
 		f := &families[i]
 		m.Decided(decision("orders", "gray", lane.Metric{Name: f.name, Label: f.label, Value: "why"}))
@@ -150,6 +151,7 @@ func TestTextIsWhatPrometheusReads(t *testing.T) {
 		{1, lane.MetricRouteErrors, []string{"code", "E_ZONE_CAP"}},
 		{7, MetricTraceMapEntries, nil},
 		{3, MetricAccessLogLost, nil},
+		{2, MetricRulesRefused, nil},
 	} {
 		if got := value(t, all, c.name, c.labels...); got != c.want {
 			t.Errorf("%s%v = %v, want %v", c.name, c.labels, got, c.want)
@@ -190,7 +192,7 @@ func TestNoAliasUnlessAsked(t *testing.T) {
 	m := meter(Options{}, "orders", "gray")
 	m.Decided(decision("orders", "gray", lane.Metric{Name: lane.MetricFallback, Label: "reason", Value: "lane_absent"}))
 	text, _ := scrape(t, m, "text/plain")
-	if strings.Contains(text, "gray_fallback_total") || strings.Contains(text, MetricTraceMapEntries) ||
+	if strings.Contains(text, "gray_fallback_total") || strings.Contains(text, MetricTraceMapEntries) || strings.Contains(text, MetricRulesRefused) ||
 		!strings.Contains(text, `lane_fallback_total{lane="gray",reason="lane_absent",service="orders"} 1`) {
 		t.Error(text)
 	}

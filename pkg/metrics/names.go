@@ -10,6 +10,7 @@ const (
 	MetricWhitelistErrors = "lane_whitelist_errors_total"
 	MetricTraceMapEntries = "lane_trace_map_entries"
 	MetricAccessLogLost   = "lane_access_log_lost_total"
+	MetricRulesRefused    = "lane_rules_refused_total"
 
 	// The aliases are the names of an older system.
 	MetricAliasFallback   = "gray_fallback_total"
@@ -130,13 +131,15 @@ func Names() []Entry {
 		}
 	}
 	return append(out,
+		Entry{MetricRulesRefused, "counter", nil, helpRulesRefused},
 		Entry{MetricTraceMapEntries, "gauge", nil, helpTraceMap},
 		Entry{MetricAccessLogLost, "counter", nil, helpAccessLost})
 }
 
 const (
-	helpRequests   = "Requests, by the instance that served them and the status of the response."
-	helpDuration   = "Time from a request's head to the end of its response. Tunnels and connections that switched protocols are not in it."
-	helpTraceMap   = "Traces whose lane is remembered."
-	helpAccessLost = "Requests that the access log was too slow to write."
+	helpRequests     = "Requests, by the instance that served them and the status of the response."
+	helpDuration     = "Time from a request's head to the end of its response. Tunnels and connections that switched protocols are not in it."
+	helpRulesRefused = "Revisions of the rules that were active and could not be loaded here."
+	helpTraceMap     = "Traces whose lane is remembered."
+	helpAccessLost   = "Requests that the access log was too slow to write."
 )
