@@ -134,7 +134,7 @@ func (f *factory) removeLeftover(ctx context.Context, name lane.Name) ([]string,
 	}
 	var services []string
 	for _, c := range claims {
-		if c.Install != install || c.ID != consul.InstanceID(name, c.Service, install) {
+		if c.Install != install || !consul.OwnID(c.ID, name, c.Service, install) {
 			continue // somebody else's
 		}
 		if err := client.RemoveLeftover(ctx, c.Session, []lane.Claim{c}); err != nil {

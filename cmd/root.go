@@ -58,7 +58,7 @@ every such fallback is shown, with its reason.`,
 		{"session", "Your lane:", []*cobra.Command{newUpCmd(f), newDownCmd(f), newStatusCmd(f), newTailCmd(f)}},
 		{"request", "Requests in your lane:", []*cobra.Command{newCurlCmd(f), newRunCmd(f), newEnvCmd(f)}},
 		{"why", "What goes where, and why:", []*cobra.Command{newExplainCmd(f), newVerifyCmd(f), newLsCmd(f), newShowCmd(f), newTopCmd(f)}},
-		{"shared", "In the shared environment:", []*cobra.Command{newGatewayCmd(f), newSidecarCmd(f), newRulesCmd(f), newKillCmd(f), newUnkillCmd(f), newSwitchCmd(f)}},
+		{"shared", "In the shared environment:", []*cobra.Command{newGatewayCmd(f), newSidecarCmd(f), newRulesCmd(f), newKillCmd(f), newUnkillCmd(f), newSwitchCmd(f), newPolicyCmd(f)}},
 		{"more", "Setting up:", []*cobra.Command{newDemoCmd(f), newInitCmd(f), newConfigCmd(f), newCACmd(f), newRegistryCmd(f), newVersionCmd(f)}},
 	}
 	for _, g := range groups {

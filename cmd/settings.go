@@ -71,7 +71,7 @@ type setting struct{ flag, key, value, usage string }
 func words(key string) []string {
 	switch key {
 	case "register":
-		return []string{config.Shared, config.Isolated}
+		return []string{config.Auto, config.Shared, config.Isolated}
 	case "guard":
 		return []string{config.Bounce, config.Reject}
 	case "no_match":
@@ -84,7 +84,7 @@ func words(key string) []string {
 
 // sessionSettings are the settings that `lane up` takes as flags.
 var sessionSettings = []setting{
-	{"register", "register", "MODE", "shared (the service's own name) or isolated (lane-<lane>-<service>)"},
+	{"register", "register", "MODE", "auto, shared (the service's own name) or isolated (lane-<lane>-<service>)"},
 	{"advertise", "advertise", "IP", "address under which the environment reaches this machine"},
 	{"proxy", "proxy", "ADDRESS", "where the coloring proxy listens (default 127.0.0.1:7474 or the next free port)"},
 	{"guard", "guard", "MODE", "what the guard does with foreign requests: bounce (to the baseline) or reject (421)"},

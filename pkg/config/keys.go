@@ -64,12 +64,9 @@ var keys = []key{
 	{name: "accept", form: list, env: []string{"LANE_ACCEPT"},
 		set:  each(checkCarrier, func(s *Settings) *[]string { return &s.Accept }),
 		show: func(s *Settings) string { return strings.Join(s.Accept, ", ") }},
-	{name: "register", env: []string{"LANE_REGISTER"}, def: Shared,
+	{name: "register", env: []string{"LANE_REGISTER"}, def: Auto,
 		set: func(l *loader, v []string) error {
-			if v[0] == "auto" {
-				return fmt.Errorf("auto is not there yet; choose %s (the service's own name in the registry) or %s (a name of its own, which only lane-aware callers find)", Shared, Isolated)
-			}
-			return oneOf(&l.s.Register, v[0], Shared, Isolated)
+			return oneOf(&l.s.Register, v[0], Auto, Shared, Isolated)
 		},
 		show: func(s *Settings) string { return s.Register }},
 	{name: "hosts", form: mapping, set: setHosts,

@@ -54,7 +54,7 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"preset": "lane", "register": "shared", "consul.address": "127.0.0.1:8500", "owner": "alice@laptop", "guard": "bounce",
+		"preset": "lane", "register": "auto", "consul.address": "127.0.0.1:8500", "owner": "alice@laptop", "guard": "bounce",
 		"drain": "30s", "proxy": "127.0.0.1:7474", "strict": "false", "no_match": "fallback",
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -141,8 +141,7 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 		{"consul.address: a:1", "lane.yaml:1: consul.address: unknown key"},
 		{"consul:\n  token: s3cr3t", "lane.yaml:2: consul.token: not here: a token does not belong into a file that is checked in; use consul.token_file or CONSUL_HTTP_TOKEN"},
 		{"lane: dev-alice", "LANE_TAG"},
-		{"register: auto", "choose shared (the service's own name in the registry) or isolated"},
-		{"register: both", `lane.yaml:1: register: "both" is not one of shared, isolated`},
+		{"register: both", `lane.yaml:1: register: "both" is not one of auto, shared, isolated`},
 		{"register: [shared]", "lane.yaml:1: register: has to be one value, not a list"},
 		{"register:", "lane.yaml:1: register: has no value"},
 		{"strict: yes please", "lane.yaml:1: strict: has to be true or false"},

@@ -21,7 +21,7 @@ type Settings struct {
 	// Accept are presets and headers that are read too.
 	Accept []string
 
-	Register string // Shared or Isolated
+	Register string // Auto, Shared or Isolated
 
 	Hosts   map[string]string // more names for a service: lower-case host -> service
 	Colored []string          // external hosts that may see the tag: a host or *.suffix, lower-case
@@ -70,6 +70,7 @@ type Consul struct {
 
 // Values of the settings that are words.
 const (
+	Auto     = "auto"
 	Shared   = "shared"
 	Isolated = "isolated"
 	Bounce   = "bounce"

@@ -48,6 +48,22 @@ func InstanceID(l lane.Name, service, install string) string {
 	return "lane:" + string(l) + ":" + service + ":" + install
 }
 
+// isolatedMark ends the install part of an isolated instance's ID.
+const isolatedMark = "-isolated"
+
+// IsolatedID is the ID of a lane's instance under its isolated name. An agent
+// has one name for an ID: with another one an instance can move to its isolated
+// name without being away for a moment.
+func IsolatedID(l lane.Name, service, install string) string {
+	return InstanceID(l, service, install) + isolatedMark
+}
+
+// OwnID says whether an ID is one that this installation gives its instances of
+// a service in a lane.
+func OwnID(id string, l lane.Name, service, install string) bool {
+	return id == InstanceID(l, service, install) || id == IsolatedID(l, service, install)
+}
+
 // BaselineID is the ID of an instance of no lane that is registered by us: one for
 // each service and address, so that a restart takes its own place again, and two
 // machines behind one agent do not take each other's.

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"lane/pkg/lane"
@@ -23,15 +26,21 @@ type Guard struct {
 	// nearby is the same for our own engine.
 	nearby pool
 	dial   dialer
-	// decision is the header of what is passed: always the same.
-	decision string
+	// place is where the instance stands in the registry.
+	place atomic.Pointer[guardPlace]
+}
+
+// guardPlace is what a guard says of the instance that it stands for.
+type guardPlace struct {
+	id       string
+	decision string // the header of what is passed: always the same
 }
 
 // GuardConfig says what a guard guards.
 type GuardConfig struct {
 	Lane    lane.Name
 	Service string
-	// InstanceID is the local instance's ID in the registry.
+	// InstanceID is the local instance's ID in the registry, until Moved.
 	InstanceID string
 	// Local are the local process's addresses, dialled in this order.
 	Local []string
@@ -43,6 +52,13 @@ type GuardConfig struct {
 	Probes []string
 	// Reject answers 421 to what would be bounced.
 	Reject bool
+	// Strayed, if set, is told the address of a caller on another machine that
+	// sent a request of another lane, or of none: somebody who finds the instance
+	// and does not look at lanes. Known health probes are none. It must not block.
+	Strayed func(caller netip.Addr)
+	// Here says that an address is this machine's; nil: the loopback ones and the
+	// one that the guard listens on.
+	Here func(netip.Addr) bool
 	// Drain is how long the end waits for requests; 0 is 30 s.
 	Drain time.Duration
 }
@@ -62,16 +78,25 @@ func NewGuard(t *Transport, cfg GuardConfig) (*Guard, error) {
 	}
 	g := &Guard{t: t, cfg: cfg, dial: dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.Local), self: &t.self}}
 	g.local, g.nearby.dial = newWays(g.dial.dial), g.dial.dial
-	d := lane.Decision{Kind: lane.KindLaneMatch, Reason: lane.ReasonLaneMatch, Service: cfg.Service, Lane: cfg.Lane}
-	g.decision = d.Header(&lane.Instance{ID: cfg.InstanceID})
+	g.Moved(cfg.InstanceID)
 	g.srv = newServer(t, traffic.FrontGuard, g.line, g.handle, true, cfg.Drain)
 	return g, nil
+}
+
+// Moved says that the instance has another ID in the registry from now on.
+func (g *Guard) Moved(id string) {
+	d := lane.Decision{Kind: lane.KindLaneMatch, Reason: lane.ReasonLaneMatch, Service: g.cfg.Service, Lane: g.cfg.Lane}
+	g.place.Store(&guardPlace{id: id, decision: d.Header(&lane.Instance{ID: id})})
 }
 
 // Serve serves until ctx ends, then drains and returns when nothing of it runs.
 func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
 	if g.cfg.Advertised == "" {
 		g.cfg.Advertised = ln.Addr().String()
+	}
+	if g.cfg.Here == nil {
+		own, _ := netip.ParseAddrPort(ln.Addr().String()) // no address: it is nobody's
+		g.cfg.Here = func(a netip.Addr) bool { return a.IsLoopback() || a == own.Addr().Unmap() }
 	}
 	g.t.guards.Store(g.cfg.Advertised, true)
 	defer g.t.guards.Delete(g.cfg.Advertised)
@@ -141,11 +166,12 @@ func (g *Guard) line(l *line) {
 				l.refuse(c, p, nil)
 				return
 			}
-			l.fail(err, g.cfg.Lane, &lane.Instance{ID: g.cfg.InstanceID, Addr: addr})
+			l.fail(err, g.cfg.Lane, &lane.Instance{ID: c.ex.Instance, Addr: addr})
 			return
 		}
-		l.respond(&g.nearby, said{decision: g.decision})
+		l.respond(&g.nearby, said{decision: g.place.Load().decision})
 	case verdictBounce:
+		g.strayed(c, req.Get("User-Agent"))
 		cat, ask := g.baseline(l.ctx, c)
 		dec := decisions.Get().(*lane.Decision)
 		defer decisions.Put(dec)
@@ -170,7 +196,11 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 	c.w, c.early.w = w, w.hints(r)
 	var resp *http.Response
 	var err error
-	switch g.judge(c, r.Method) {
+	verdict := g.judge(c, r.Method)
+	if verdict == verdictBounce || verdict == verdictReject {
+		g.strayed(c, r.Header.Get("User-Agent"))
+	}
+	switch verdict {
 	case verdictProbe:
 		g.probe(c, w)
 		return
@@ -197,6 +227,25 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 	}
 }
 
+// probers begin the User-Agent of those that ask every registered instance for
+// its health and read no answer's content.
+var probers = []string{"Consul Health Check", "kube-probe/", "ELB-HealthChecker/", "GoogleHC/"}
+
+// strayed tells that somebody calls the instance who does not look at lanes.
+func (g *Guard) strayed(c *call, agent string) {
+	if g.cfg.Strayed == nil {
+		return
+	}
+	for _, p := range probers {
+		if strings.HasPrefix(agent, p) {
+			return
+		}
+	}
+	if from, err := netip.ParseAddrPort(c.ex.From); err == nil && !g.cfg.Here(from.Addr().Unmap()) {
+		g.cfg.Strayed(from.Addr().Unmap())
+	}
+}
+
 func (g *Guard) outcome(c *call, what string) {
 	c.ex.Guard = what
 	g.t.counts.Add(traffic.CountGuard, "outcome", what)
@@ -206,7 +255,7 @@ func (g *Guard) outcome(c *call, what string) {
 func (g *Guard) passOn(c *call, h http.Header) {
 	g.outcome(c, traffic.GuardPassed)
 	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
-	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.cfg.InstanceID, g.cfg.Local[0], 1
+	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.place.Load().id, g.cfg.Local[0], 1
 	delete(h, keyGuard) // the mark of another hop: not to be passed on by the application
 	c.cutTag()
 	c.ex.Warnings = append(c.ex.Warnings, g.t.writeTag(h, string(g.cfg.Lane))...)
@@ -236,10 +285,10 @@ func (g *Guard) pass(c *call, r *http.Request) (*http.Response, error) {
 		if p := g.closed(c, err); p != nil && r.Context().Err() == nil {
 			return c.refuse(r, p, nil)
 		}
-		return c.lost(r, err, g.cfg.Lane, &lane.Instance{ID: g.cfg.InstanceID, Addr: addr})
+		return c.lost(r, err, g.cfg.Lane, &lane.Instance{ID: c.ex.Instance, Addr: addr})
 	}
 	c.cleanResponse(resp)
-	resp.Header[lane.HeaderDecision] = []string{g.decision}
+	resp.Header[lane.HeaderDecision] = []string{g.place.Load().decision}
 	return c.answered(resp), nil
 }
 
@@ -257,7 +306,7 @@ func (g *Guard) baseline(ctx context.Context, c *call) (*lane.Catalog, lane.Requ
 		Service: g.cfg.Service, Tag: c.got, ForceBaseline: true, Hops: c.passed,
 		TraceID: c.ex.TraceID, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start), Caller: t.caller,
 	}
-	ask.Caller.InstanceID, ask.Caller.Self = g.cfg.InstanceID, g.cfg.Advertised
+	ask.Caller.InstanceID, ask.Caller.Self = g.place.Load().id, g.cfg.Advertised
 	return cat, ask
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"time"
 
 	"lane/pkg/consul"
 	"lane/pkg/control"
@@ -48,7 +47,8 @@ func (s *session) claim(ctx, life context.Context, parts *parts) error {
 	}
 	s.mu.Lock()
 	for _, v := range s.services {
-		v.record = s.record(v)
+		p := v.place()
+		p.record = s.record(v, p)
 	}
 	s.mu.Unlock()
 	if err := s.tell(); err != nil {
@@ -78,16 +78,17 @@ func (s *session) claim(ctx, life context.Context, parts *parts) error {
 }
 
 // record is what a claim says of its holder.
-func (s *session) record(v *service) lane.Claim {
+func (s *session) record(v *service, p *place) lane.Claim {
 	return lane.Claim{Lane: s.o.Lane, Service: v.o.Name, Owner: s.o.Owner, Host: s.o.Host, Install: s.o.Install,
-		Session: s.claims.session.ID(), Mode: s.o.Mode, Registered: v.reg.Name, ID: v.reg.ID,
-		Since: s.o.Now().Format(time.RFC3339)}
+		Session: s.claims.session.ID(), Mode: p.mode, Registered: p.reg.Name, ID: p.reg.ID,
+		Since: s.o.Now().Format(timeForm)}
 }
 
 // take claims one service: at once when nobody holds it, or when this owner's
 // own session on this machine has crashed; by force when the user said so.
 func (s *session) take(ctx context.Context, v *service) error {
-	err := s.claims.session.Claim(ctx, v.record)
+	p := v.place()
+	err := s.claims.session.Claim(ctx, p.record)
 	var held *consul.ClaimHeldError
 	if !errors.As(err, &held) {
 		return err
@@ -109,8 +110,15 @@ func (s *session) take(ctx context.Context, v *service) error {
 	}
 	// Its instance, if it bears our ID, is ours to remove from here on: the
 	// former holder, or its guardian, leaves it alone.
-	v.inherits = held.Held.ID == v.reg.ID
-	return s.claims.session.TakeOver(ctx, held.Held, v.record)
+	p.inherits = held.Held.ID == p.reg.ID
+	if err := s.claims.session.TakeOver(ctx, held.Held, p.record); err != nil {
+		return err
+	}
+	if !p.inherits && consul.OwnID(held.Held.ID, s.o.Lane, v.o.Name, s.o.Install) {
+		// Ours of before, under the other of its names: nobody else removes it.
+		return s.client.Deregister(ctx, held.Held.ID)
+	}
+	return nil
 }
 
 // lookForHeirs marks the services that another session of this machine has
@@ -129,9 +137,11 @@ func (s *session) lookForHeirs(ctx context.Context) error {
 		return err
 	}
 	for _, v := range s.services {
-		v.heir = slices.ContainsFunc(all, func(c lane.Claim) bool {
-			return c.Service == v.o.Name && c.ID == v.reg.ID && c.Session != "" && c.Session != s.claims.session.ID()
-		})
+		for _, p := range v.all() {
+			p.heir = slices.ContainsFunc(all, func(c lane.Claim) bool {
+				return c.Service == v.o.Name && c.ID == p.reg.ID && c.Session != "" && c.Session != s.claims.session.ID()
+			})
+		}
 	}
 	return nil
 }

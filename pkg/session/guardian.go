@@ -36,8 +36,10 @@ func (s *session) tell() error {
 		w.Session = s.claims.session.ID()
 	}
 	for _, v := range s.services {
-		if v.record.ID != "" {
-			w.Claims = append(w.Claims, v.record)
+		for _, p := range v.all() {
+			if p.record.ID != "" {
+				w.Claims = append(w.Claims, p.record)
+			}
 		}
 	}
 	if s.child != nil {

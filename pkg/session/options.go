@@ -20,8 +20,10 @@ import (
 
 // Modes of registration.
 const (
-	ModeShared   = "shared"   // under the service's own name
-	ModeIsolated = "isolated" // under lane-<lane>-<service>
+	ModeShared   = consul.ModeShared
+	ModeIsolated = consul.ModeIsolated
+	// ModeAuto is shared until somebody who does not look at lanes calls.
+	ModeAuto = "auto"
 )
 
 // Service is a local process that serves a service in the lane.
@@ -100,6 +102,7 @@ type Options struct {
 
 	step time.Duration // bounds each step; 0 is stepLimit
 	hold consul.HoldOptions
+	here func(netip.Addr) bool // what the guards take for this machine
 }
 
 // View is a session as its viewer sees it.

@@ -7,14 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"lane/pkg/consul"
 	"lane/pkg/control"
-	"lane/pkg/lane"
 	"lane/pkg/proxy"
 )
 
@@ -33,20 +31,77 @@ type service struct {
 	log     *slog.Logger
 	addr    netip.AddrPort // the guard's, as registered
 	guard   *proxy.Guard
-	reg     consul.Registration
-	hold    *consul.Hold
-	record  lane.Claim
 	started time.Time
 
-	touched  atomic.Bool // something may stand in the registry
-	stopBeat func()
-	inherits bool // the instance of the claim's former holder bears our ID
-	heir     bool // another session registers under our ID by now
+	pinned bool            // an operator's policy is to stay under the own name
+	stray  chan netip.Addr // holds the first caller that does not look at lanes
+	stop   func()          // ends what follows the local process and the callers
 
-	mu   sync.Mutex
-	open bool   // the local process is healthy
-	why  string // it is not
-	lost string // the claim is gone
+	mu     sync.Mutex
+	places []*place // the newest last; more than one only while it moves
+	open   bool     // the local process is healthy
+	why    string   // it is not
+	lost   string   // the claim is gone
+	notes  []string // what its user should know of it
+}
+
+func newService(o Service, log *slog.Logger, now time.Time) *service {
+	return &service{o: o, log: log, started: now, stray: make(chan netip.Addr, 1)}
+}
+
+// place is where the service stands: the newest of its places.
+func (v *service) place() *place {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.places[len(v.places)-1]
+}
+
+// first is the oldest of its places, which it leaves while it moves.
+func (v *service) first() *place {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.places[0]
+}
+
+func (v *service) all() []*place {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.places)
+}
+
+func (v *service) add(p *place) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.places = append(v.places, p)
+}
+
+func (v *service) drop(p *place) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.places = slices.DeleteFunc(slices.Clone(v.places), func(q *place) bool { return p == q })
+}
+
+// warn says something that the user of the service should know, once.
+func (v *service) warn(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !slices.Contains(v.notes, text) {
+		v.notes = append(v.notes, text)
+	}
+}
+
+// told is what its user should know of it.
+func (v *service) told() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.notes)
+}
+
+// health is the local process's, as last seen.
+func (v *service) health() (ok bool, why string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.open, v.why
 }
 
 // prove connects to the guard at the address that callers will use.
@@ -77,7 +132,9 @@ func (v *service) probe(ctx context.Context) bool {
 	v.open, v.why = ok, why
 	v.mu.Unlock()
 	if changed {
-		v.hold.SetApp(ok, why)
+		for _, p := range v.all() {
+			p.hold.SetApp(ok, why)
+		}
 		v.log.Info("local process", "service", v.o.Name, "healthy", ok, "note", why)
 	}
 	return ok
@@ -143,16 +200,11 @@ func (v *service) follow(ctx context.Context) error {
 	}
 }
 
-// confirmed says whether the registry has shown the registration.
-func (v *service) confirmed() bool {
-	ok, _ := v.hold.State()
-	return ok
-}
-
-// endBeat ends the beats and waits for their end.
-func (v *service) endBeat() {
-	if v.stopBeat != nil {
-		v.stopBeat()
+// end ends what follows the service, and waits for it: no place is added or left
+// any more.
+func (v *service) end() {
+	if v.stop != nil {
+		v.stop()
 	}
 }
 
@@ -162,18 +214,19 @@ func (v *service) setLost(why string) {
 	v.lost = why
 }
 
-func (v *service) status(session, mode string) control.Service {
-	confirmed, err := v.hold.State()
+func (v *service) status(session string) control.Service {
+	p := v.place()
+	confirmed, err := p.hold.State()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	st := control.Service{Name: v.o.Name, Registered: v.reg.Name, ID: v.reg.ID, Mode: mode,
+	st := control.Service{Name: v.o.Name, Registered: p.reg.Name, ID: p.reg.ID, Mode: p.mode,
 		Guard: v.addr.String(), Local: v.o.Local[0], State: control.StateUp}
 	switch {
 	case v.lost != "":
 		st.State, st.Note = control.StateClaimLost, v.lost
 	case session == control.SessionDraining:
 		st.State = control.StateDraining
-	case !v.touched.Load():
+	case !p.touched.Load():
 		st.State = control.StateStarting
 	case !confirmed:
 		st.State = control.StateUnconfirmed

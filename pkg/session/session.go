@@ -203,7 +203,8 @@ func (s *session) Status(context.Context) control.Status {
 		}
 	}
 	for _, v := range s.services {
-		st.Services = append(st.Services, v.status(s.state, s.o.Mode))
+		st.Services = append(st.Services, v.status(s.state))
+		st.Warnings = append(st.Warnings, v.told()...)
 	}
 	return st
 }

@@ -141,7 +141,7 @@ func (s *session) listenGuards(ctx, life context.Context, parts *parts, t *proxy
 		}
 	}
 	for _, o := range s.o.Services {
-		v := &service{o: o, log: s.o.Log, started: s.o.Now()}
+		v := newService(o, s.o.Log, s.o.Now())
 		ln, err := net.Listen("tcp", netip.AddrPortFrom(ip, 0).String())
 		if err != nil {
 			return &PortError{What: "the guard of " + o.Name, Addr: ip.String(), Err: err}
@@ -151,7 +151,7 @@ func (s *session) listenGuards(ctx, life context.Context, parts *parts, t *proxy
 			return errors.Join(err, ln.Close())
 		}
 		v.addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
-		if err := s.prepare(v, t); err != nil {
+		if err := s.prepare(ctx, v, t); err != nil {
 			return errors.Join(err, ln.Close())
 		}
 		s.mu.Lock()
@@ -174,15 +174,22 @@ func (s *session) register(ctx, life context.Context, parts *parts) error {
 			if v.probe(ctx); ctx.Err() != nil {
 				return ctx.Err()
 			}
-			v.touched.Store(true) // from here on there may be something to remove
-			return s.surely(ctx, v.hold.Register)
+			p := v.place()
+			p.touched.Store(true) // from here on there may be something to remove
+			return s.surely(ctx, p.hold.Register)
 		})
 	}
 	if err := all.Wait(); err != nil {
 		return err
 	}
 	for _, v := range s.services {
-		v.stopBeat = parts.until(life, v.hold.Run, v.follow)
+		p := v.place()
+		p.stopBeat = parts.until(life, p.hold.Run)
+		follow := []func(context.Context) error{v.follow}
+		if s.o.Mode == ModeAuto && p.mode == ModeShared {
+			follow = append(follow, s.watchStrays(life, parts, v))
+		}
+		v.stop = parts.until(life, follow...)
 	}
 	return s.warmUp(ctx)
 }

@@ -23,11 +23,12 @@ func (s *session) tearDown(ctx context.Context) error {
 			left = append(left, err)
 		}
 	}
+	for _, v := range s.services {
+		v.end()
+	}
 	s.markDraining(ctx)
 	s.drain(ctx)
-	for _, v := range s.services {
-		v.endBeat()
-	}
+	s.each(func(_ *service, p *place) { p.endBeat() })
 	released := s.releaseClaims(ctx)
 	note(released)
 	if released == nil {
@@ -38,8 +39,8 @@ func (s *session) tearDown(ctx context.Context) error {
 		}
 	}
 	var mu sync.Mutex
-	s.each(func(v *service) {
-		err := s.deregister(ctx, v)
+	s.each(func(_ *service, p *place) {
+		err := s.deregister(ctx, p)
 		mu.Lock()
 		defer mu.Unlock()
 		note(err)
@@ -68,27 +69,27 @@ func (s *session) markDraining(ctx context.Context) {
 		s.o.Log.Warn("mark as draining", "error", err)
 		return // it would only wait for the same registry
 	}
-	s.each(func(v *service) {
+	s.each(func(v *service, p *place) {
 		switch {
-		case v.heir:
-			v.endBeat() // it would speak for the other's process
-		case v.touched.Load() && v.confirmed():
-			if err := s.within(ctx, v.hold.Drain); err != nil {
+		case p.heir:
+			p.endBeat() // it would speak for the other's process
+		case p.touched.Load() && p.confirmed():
+			if err := s.within(ctx, p.hold.Drain); err != nil {
 				s.o.Log.Warn("mark as draining", "service", v.o.Name, "error", err)
 			}
 		}
 	})
 }
 
-// deregister removes what may stand in the registry for a service.
-func (s *session) deregister(ctx context.Context, v *service) error {
+// deregister removes what may stand in the registry in a place.
+func (s *session) deregister(ctx context.Context, p *place) error {
 	switch {
-	case v.heir:
+	case p.heir:
 		return nil
-	case v.touched.Load():
-		return s.within(ctx, v.hold.Deregister)
-	case v.inherits:
-		return s.within(ctx, func(ctx context.Context) error { return s.client.Deregister(ctx, v.reg.ID) })
+	case p.touched.Load():
+		return s.within(ctx, p.hold.Deregister)
+	case p.inherits:
+		return s.within(ctx, func(ctx context.Context) error { return s.client.Deregister(ctx, p.reg.ID) })
 	}
 	return nil
 }
@@ -104,11 +105,13 @@ func (s *session) forceOn(ctx context.Context) func() bool {
 
 func (s *session) endWaiting() { s.force.Do(func() { close(s.forced) }) }
 
-// each runs f for every service at once and waits.
-func (s *session) each(f func(*service)) {
+// each runs f for every place of every service at once and waits.
+func (s *session) each(f func(*service, *place)) {
 	var all sync.WaitGroup
 	for _, v := range s.services {
-		all.Go(func() { f(v) })
+		for _, p := range v.all() {
+			all.Go(func() { f(v, p) })
+		}
 	}
 	all.Wait()
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lane/pkg/ca"
-	"lane/pkg/consul"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
 )
@@ -48,26 +47,4 @@ func (s *session) forward(t *proxy.Transport) (*proxy.Forward, error) {
 		return issuer.Config(host)
 	}
 	return proxy.NewForward(t, cfg), nil
-}
-
-// prepare makes a service's guard and its registration; nothing is sent.
-func (s *session) prepare(v *service, t *proxy.Transport) (err error) {
-	name := v.o.Name
-	if s.o.Mode == ModeIsolated {
-		name = consul.IsolatedName(s.o.Lane, v.o.Name)
-	}
-	v.reg = consul.Registration{
-		ID: consul.InstanceID(s.o.Lane, v.o.Name, s.o.Install), Name: name, Service: v.o.Name, Lane: s.o.Lane,
-		Address: v.addr.Addr().String(), Port: int(v.addr.Port()), Owner: s.o.Owner, StartedAt: s.started.Format(time.RFC3339),
-		Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone, Version: s.o.Version,
-	}
-	if err := v.reg.Validate(); err != nil {
-		return err
-	}
-	v.hold = s.client.NewHold(v.reg, s.o.hold)
-	v.guard, err = proxy.NewGuard(t, proxy.GuardConfig{
-		Lane: s.o.Lane, Service: v.o.Name, InstanceID: v.reg.ID, Local: v.o.Local, Advertised: v.addr.String(),
-		Probes: s.o.Probes, Reject: s.o.Reject, Drain: lastCalls,
-	})
-	return err
 }

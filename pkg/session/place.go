@@ -1,0 +1,70 @@
+package session
+
+import (
+	"context"
+	"sync/atomic"
+
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+)
+
+// place is where a service stands in the registry: one registration, under the
+// service's own name or under its isolated one, and the claim that names it.
+type place struct {
+	mode   string // ModeShared or ModeIsolated
+	reg    consul.Registration
+	hold   *consul.Hold
+	record lane.Claim
+
+	touched  atomic.Bool // something may stand in the registry
+	stopBeat func()
+	inherits bool // the instance of the claim's former holder bears our ID
+	heir     bool // another session registers under our ID by now
+}
+
+// newPlace makes a place; nothing is sent.
+func (s *session) newPlace(v *service, mode string) (*place, error) {
+	name, id := v.o.Name, consul.InstanceID(s.o.Lane, v.o.Name, s.o.Install)
+	if mode == ModeIsolated {
+		name, id = consul.IsolatedName(s.o.Lane, v.o.Name), consul.IsolatedID(s.o.Lane, v.o.Name, s.o.Install)
+	}
+	p := &place{mode: mode, reg: consul.Registration{
+		ID: id, Name: name, Service: v.o.Name, Lane: s.o.Lane,
+		Address: v.addr.Addr().String(), Port: int(v.addr.Port()), Owner: s.o.Owner, StartedAt: s.started.Format(timeForm),
+		Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone, Version: s.o.Version,
+	}}
+	if err := p.reg.Validate(); err != nil {
+		return nil, err
+	}
+	p.hold = s.client.NewHold(p.reg, s.o.hold)
+	return p, nil
+}
+
+// prepare makes a service's guard and its first place; nothing is sent but the
+// question for its policy.
+func (s *session) prepare(ctx context.Context, v *service, t *proxy.Transport) error {
+	p, err := s.newPlace(v, s.firstMode(ctx, v))
+	if err != nil {
+		return err
+	}
+	v.places = []*place{p}
+	v.guard, err = proxy.NewGuard(t, proxy.GuardConfig{
+		Lane: s.o.Lane, Service: v.o.Name, InstanceID: p.reg.ID, Local: v.o.Local, Advertised: v.addr.String(),
+		Probes: s.o.Probes, Reject: s.o.Reject, Drain: lastCalls, Strayed: v.strayed, Here: s.o.here,
+	})
+	return err
+}
+
+// confirmed says whether the registry has shown the registration.
+func (p *place) confirmed() bool {
+	ok, _ := p.hold.State()
+	return ok
+}
+
+// endBeat ends the beats and waits for their end.
+func (p *place) endBeat() {
+	if p.stopBeat != nil {
+		p.stopBeat()
+	}
+}
