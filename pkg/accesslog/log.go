@@ -15,7 +15,10 @@ import (
 )
 
 const (
-	batch    = 512 // exchanges that are taken, and written, at a time
+	batch = 512 // exchanges that are taken, and written, at a time
+	// gather is how long lines wait for others: to write each by itself costs more
+	// than to make it. The log that is read holds thousands.
+	gather   = 10 * time.Millisecond
 	stopWait = 5 * time.Second
 )
 
@@ -97,19 +100,30 @@ func (l *Log) Lost() uint64 { return l.lost.Load() }
 // disk.
 func (l *Log) Run(ctx context.Context, from *traffic.Log) error {
 	var after uint64
+	rows := make([]traffic.Exchange, 0, batch)
+	pause := time.NewTimer(gather)
+	defer pause.Stop()
 	for {
-		rows, lost, err := from.Next(ctx, after, batch)
+		some, lost, err := from.AppendNext(ctx, rows, after, batch)
 		if err != nil {
 			break
 		}
-		after += lost + uint64(len(rows))
-		l.write(rows, lost)
+		after += lost + uint64(len(some))
+		l.write(some, lost)
+		if len(some) == batch {
+			continue
+		}
+		pause.Reset(gather)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
 	}
 	end := time.Now().Add(stopWait)
 	for last := from.Last(); after < last && time.Now().Before(end); {
-		rows, lost := from.Since(after, batch)
-		after += lost + uint64(len(rows))
-		l.write(rows, lost)
+		some, lost := from.AppendSince(rows, after, batch)
+		after += lost + uint64(len(some))
+		l.write(some, lost)
 	}
 	return l.close()
 }

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -46,25 +47,30 @@ func (l *Log) Last() uint64 {
 // Since returns, oldest first, at most limit exchanges newer than after (0: no
 // limit), and how many of those asked for are no longer there.
 func (l *Log) Since(after uint64, limit int) (rows []Exchange, lost uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.since(after, limit)
+	return l.AppendSince(nil, after, limit)
 }
 
-func (l *Log) since(after uint64, limit int) (rows []Exchange, lost uint64) {
+// AppendSince is Since into memory of the caller's, behind what is in it.
+func (l *Log) AppendSince(rows []Exchange, after uint64, limit int) (all []Exchange, lost uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.since(rows, after, limit)
+}
+
+func (l *Log) since(rows []Exchange, after uint64, limit int) (all []Exchange, lost uint64) {
 	from, size := after+1, uint64(len(l.ring))
 	if l.next > size && from < l.next-size {
 		lost = l.next - size - from
 		from = l.next - size
 	}
 	if from >= l.next {
-		return nil, lost
+		return rows, lost
 	}
 	n := l.next - from
 	if limit > 0 {
 		n = min(n, uint64(limit))
 	}
-	rows = make([]Exchange, 0, n)
+	rows = slices.Grow(rows, int(n))
 	for s := from; s < from+n; s++ {
 		rows = append(rows, l.ring[s%size])
 	}
@@ -74,19 +80,25 @@ func (l *Log) since(after uint64, limit int) (rows []Exchange, lost uint64) {
 // Next is Since that waits until there is at least one exchange newer than
 // after, or ctx ends; its error is then ctx's.
 func (l *Log) Next(ctx context.Context, after uint64, limit int) (rows []Exchange, lost uint64, err error) {
+	return l.AppendNext(ctx, nil, after, limit)
+}
+
+// AppendNext is Next into memory of the caller's, behind what is in it.
+func (l *Log) AppendNext(ctx context.Context, rows []Exchange, after uint64, limit int) (all []Exchange, lost uint64, err error) {
 	for {
 		l.mu.Lock()
-		rows, lost = l.since(after, limit)
-		l.wait = l.wait || len(rows) == 0
+		all, lost = l.since(rows, after, limit)
+		none := len(all) == len(rows)
+		l.wait = l.wait || none
 		wake := l.wake
 		l.mu.Unlock()
-		if len(rows) > 0 {
-			return rows, lost, nil
+		if !none {
+			return all, lost, nil
 		}
 		select {
 		case <-wake:
 		case <-ctx.Done():
-			return nil, lost, ctx.Err()
+			return all, lost, ctx.Err()
 		}
 	}
 }

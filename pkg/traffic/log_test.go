@@ -48,6 +48,13 @@ func TestLogKeepsTheNewest(t *testing.T) {
 			t.Errorf("Since(%d, %d) = %v, lost %d; want %v, %d", c.after, c.limit, seqs(rows), lost, c.want, c.lost)
 		}
 	}
+	mine := make([]Exchange, 1, 8)
+	if all, lost := l.AppendSince(mine, 0, 2); fmt.Sprint(seqs(all)) != "[0 3 4]" || lost != 2 || &all[0] != &mine[0] {
+		t.Errorf("AppendSince = %v, lost %d, or in other memory", seqs(all), lost)
+	}
+	if all, lost := l.AppendSince(mine, 5, 2); len(all) != 1 || lost != 0 {
+		t.Errorf("AppendSince = %v, lost %d: there is nothing new", seqs(all), lost)
+	}
 	if rows, _ := l.Since(2, 1); rows[0].Status != 202 {
 		t.Errorf("exchange 3 is %+v", rows[0])
 	}
