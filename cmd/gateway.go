@@ -82,11 +82,14 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		return err
 	}
 	o.warn(f, set, routes)
-	members, closeList, err := o.members(ctx, f)
+	list, err := o.whitelist(f)
 	if err != nil {
 		return err
 	}
-	defer closeList()
+	if list != nil {
+		defer func() { _ = list.Close() }() // what it could not end ends with the process
+	}
+	members := membersOf(ctx, list)
 	fixed := func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
 		return set.Color(r, members), set.Revision()
 	}
@@ -103,7 +106,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	if set == nil {
 		inForce = gateway.NewRules(at.client, members, f.logger(slog.LevelWarn))
 	}
-	seen, err := f.observe(at, &o.observed, &router{as: consul.GatewayService, front: ln.Addr(), rules: inForce})
+	seen, err := f.observe(at, &o.observed, &router{as: consul.GatewayService, front: ln.Addr(), rules: inForce, list: list})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -138,32 +141,39 @@ func (o *gatewayOptions) warn(f *factory, set *rules.Set, routes []proxy.Route) 
 // errWhitelist is what the rules are told when nobody knows who is on a list.
 var errWhitelist = errors.New("the whitelist does not answer")
 
-// members are the whitelists of the rules, nil without a Redis. close ends them.
-func (o *gatewayOptions) members(ctx context.Context, f *factory) (members rules.Members, closeList func(), err error) {
+// whitelist is where the rules' whitelists are, nil without a Redis.
+func (o *gatewayOptions) whitelist(f *factory) (*whitelist.Whitelist, error) {
 	at := o.redis
 	if u, err := url.Parse(at); err == nil && u.User != nil {
 		if _, secret := u.User.Password(); secret {
-			return nil, nil, usagef("every user of this machine can read a command line: set LANE_REDIS_URL", "--redis has a password in it")
+			return nil, usagef("every user of this machine can read a command line: set LANE_REDIS_URL", "--redis has a password in it")
 		}
 	}
 	if at == "" {
 		at = f.getenv("LANE_REDIS_URL")
 	}
 	if at == "" {
-		return nil, func() {}, nil
+		return nil, nil
 	}
 	list, err := whitelist.Redis(whitelist.RedisOptions{URL: at, Prefix: o.prefix, Logger: f.logger(slog.LevelWarn)})
 	if err != nil {
-		return nil, nil, usagef("", "the Redis of the whitelists: %v", err)
+		return nil, usagef("", "the Redis of the whitelists: %v", err)
 	}
-	ask := func(route, id string) (bool, error) {
+	return list, nil
+}
+
+// membersOf asks a whitelist for the rules, nil for none.
+func membersOf(ctx context.Context, list *whitelist.Whitelist) rules.Members {
+	if list == nil {
+		return nil
+	}
+	return func(route, id string) (bool, error) {
 		member, known := list.Ask(ctx, route, id)
 		if !known {
 			return false, errWhitelist
 		}
 		return member, nil
 	}
-	return ask, func() { _ = list.Close() }, nil // what it could not end ends with the process
 }
 
 // revOf is what the admin port says of the rules.

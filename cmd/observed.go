@@ -16,6 +16,7 @@ import (
 	"lane/pkg/lane"
 	"lane/pkg/metrics"
 	"lane/pkg/traffic"
+	"lane/pkg/whitelist"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -53,8 +54,9 @@ type observed struct {
 type router struct {
 	as     string // the service that it is announced as
 	front  net.Addr
-	traces func() int     // nil: it remembers none
-	rules  *gateway.Rules // nil: it watches none
+	traces func() int           // nil: it remembers none
+	rules  *gateway.Rules       // nil: it watches none
+	list   *whitelist.Whitelist // nil: it asks none
 }
 
 // observe opens what there is to look at.
@@ -64,6 +66,9 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 	opts := metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: r.traces, Aliases: o.aliases}
 	if r.rules != nil {
 		opts.RulesRefused = func() uint64 { return r.rules.State().Refusals }
+	}
+	if r.list != nil {
+		opts.Whitelist = r.list.Failures
 	}
 	if o.accessLog != "" {
 		ao := accesslog.Options{Path: o.accessLog, Logger: f.logger(slog.LevelWarn)}

@@ -50,6 +50,9 @@ func (m *Meter) Families() []*dto.MetricFamily {
 	if m.o.RulesRefused != nil {
 		out = append(out, single(MetricRulesRefused, helpRulesRefused, dto.MetricType_COUNTER, float64(m.o.RulesRefused())))
 	}
+	if m.o.Whitelist != nil {
+		out = append(out, faults(m.o.Whitelist()))
+	}
 	out = slices.DeleteFunc(out, func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
 	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out
@@ -85,6 +88,14 @@ func single(name, help string, t dto.MetricType, v float64) *dto.MetricFamily {
 	f.Metric = []*dto.Metric{{Gauge: &dto.Gauge{Value: &v}}}
 	if t == dto.MetricType_COUNTER {
 		f.Metric = []*dto.Metric{{Counter: &dto.Counter{Value: &v}}}
+	}
+	return f
+}
+
+func faults(by map[string]uint64) *dto.MetricFamily {
+	f := head(MetricWhitelistFaults, helpFaults, dto.MetricType_COUNTER)
+	for _, kind := range slices.Sorted(maps.Keys(by)) {
+		f.Metric = append(f.Metric, counter(by[kind], []*dto.LabelPair{label("kind", kind)}))
 	}
 	return f
 }

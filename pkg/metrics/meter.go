@@ -23,6 +23,8 @@ type Options struct {
 	// RulesRefused is how many revisions of the rules were not loaded; nil: nobody
 	// watches them.
 	RulesRefused func() uint64
+	// Whitelist is how many look-ups have failed, by kind; nil: there is none.
+	Whitelist func() map[string]uint64
 	// Aliases also shows gray_fallback_total and gray_tag_missing_total.
 	Aliases bool
 	Now     func() time.Time // nil: time.Now

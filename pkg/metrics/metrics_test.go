@@ -46,7 +46,7 @@ func exchange(service string, l lane.Name, instance string, status int, took tim
 // full is a meter in which every metric has a value.
 func full() *Meter {
 	m := meter(Options{Aliases: true, TraceMap: func() int { return 7 }, AccessLost: func() uint64 { return 3 },
-		RulesRefused: func() uint64 { return 2 }}, "orders", "gray")
+		RulesRefused: func() uint64 { return 2 }, Whitelist: func() map[string]uint64 { return map[string]uint64{"late": 5, "denied": 1} }}, "orders", "gray")
 	for i := range families {
 		f := &families[i]
 		m.Decided(decision("orders", "gray", lane.Metric{Name: f.name, Label: f.label, Value: "why"}))
@@ -152,6 +152,8 @@ func TestTextIsWhatPrometheusReads(t *testing.T) {
 		{7, MetricTraceMapEntries, nil},
 		{3, MetricAccessLogLost, nil},
 		{2, MetricRulesRefused, nil},
+		{5, MetricWhitelistFaults, []string{"kind", "late"}},
+		{6, MetricWhitelistFaults, nil},
 	} {
 		if got := value(t, all, c.name, c.labels...); got != c.want {
 			t.Errorf("%s%v = %v, want %v", c.name, c.labels, got, c.want)

@@ -10,6 +10,7 @@ const (
 	MetricWhitelistErrors = "lane_whitelist_errors_total"
 	MetricTraceMapEntries = "lane_trace_map_entries"
 	MetricAccessLogLost   = "lane_access_log_lost_total"
+	MetricWhitelistFaults = "lane_whitelist_lookup_errors_total"
 	MetricRulesRefused    = "lane_rules_refused_total"
 
 	// The aliases are the names of an older system.
@@ -65,7 +66,7 @@ var families = [nFamilies]family{
 	famRegistryStale:   {name: lane.MetricRegistryStale, help: "Requests that were decided by an old picture of the registry."},
 	famExternal:        {name: lane.MetricExternal, help: "Requests to hosts that are no services."},
 	famColor:           {name: MetricColor, label: "rule", help: "Requests that a rule gave their lane, by rule."},
-	famWhitelistErrors: {name: MetricWhitelistErrors, help: "Look-ups in a whitelist that failed, so that the request got no lane."},
+	famWhitelistErrors: {name: MetricWhitelistErrors, help: "Whitelists that gave a request no answer, and so no lane."},
 }
 
 // familyOf is the place of a counter by its name, -1 for one that is not known.
@@ -131,6 +132,7 @@ func Names() []Entry {
 		}
 	}
 	return append(out,
+		Entry{MetricWhitelistFaults, "counter", []string{"kind"}, helpFaults},
 		Entry{MetricRulesRefused, "counter", nil, helpRulesRefused},
 		Entry{MetricTraceMapEntries, "gauge", nil, helpTraceMap},
 		Entry{MetricAccessLogLost, "counter", nil, helpAccessLost})
@@ -139,6 +141,7 @@ func Names() []Entry {
 const (
 	helpRequests     = "Requests, by the instance that served them and the status of the response."
 	helpDuration     = "Time from a request's head to the end of its response. Tunnels and connections that switched protocols are not in it."
+	helpFaults       = "Look-ups at the source of the whitelists that failed, by how."
 	helpRulesRefused = "Revisions of the rules that were active and could not be loaded here."
 	helpTraceMap     = "Traces whose lane is remembered."
 	helpAccessLost   = "Requests that the access log was too slow to write."

@@ -52,13 +52,6 @@ func (b *breaker) unasked() {
 	b.asking = false
 }
 
-// routeError is a failure of one route's list at a source that answers: a key of
-// another type, or one that may not be read. It is no reason to leave the other
-// routes' lists alone.
-type routeError struct{ error }
-
-func (e *routeError) Unwrap() error { return e.error }
-
 // troubles are what does not work now, by route; "" is the source as a whole. Each
 // is said once when it begins and once when it is over, whatever the traffic:
 // failures that are less than ten seconds apart are one trouble.

@@ -152,9 +152,9 @@ func (m *memo[V]) begin() bool {
 }
 
 func (m *memo[V]) failed(route string, err error, asked time.Time) {
-	m.count.errors.Add(1)
-	var own *routeError
-	if errors.As(err, &own) {
+	m.count.errors[kindOf(err)].Add(1)
+	var own *Fault
+	if errors.As(err, &own) && own.Route {
 		m.breaker.answered(asked)
 		m.troubles.answered("")
 		m.troubles.failed(route, err)

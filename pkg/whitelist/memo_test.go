@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -91,6 +92,14 @@ func member(t *testing.T, w *Whitelist, id string, want bool) {
 	}
 }
 
+// failures wants so many failures of a kind, and of no other.
+func failures(t *testing.T, w *Whitelist, kind Kind, n uint64) {
+	t.Helper()
+	if got, want := w.Failures(), map[string]uint64{kind.String(): n}; !maps.Equal(got, want) {
+		t.Errorf("failures %v, want %v", got, want)
+	}
+}
+
 func TestAnAnswerHoldsForTenSeconds(t *testing.T) {
 	for _, in := range []bool{true, false} {
 		t.Run(fmt.Sprint(in), func(t *testing.T) {
@@ -145,6 +154,7 @@ func TestAFailureHoldsForOneSecond(t *testing.T) {
 		if got, want := w.Stats(), (Stats{Lookups: 2, Errors: 1, Unknown: 2}); got != want {
 			t.Errorf("counted %+v, want %+v", got, want)
 		}
+		failures(t, w, Unclear, 1)
 	})
 }
 
@@ -225,6 +235,7 @@ func TestASilentSourceHoldsNobodyLongerThanTheLimit(t *testing.T) {
 		if got, want := w.Stats(), (Stats{Lookups: 21, Errors: 21, Unknown: 1120}); got != want {
 			t.Errorf("counted %+v, want %+v", got, want)
 		}
+		failures(t, w, Late, 21)
 	})
 }
 

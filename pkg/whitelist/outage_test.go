@@ -144,6 +144,7 @@ func TestRedisThatComesLate(t *testing.T) {
 		if got, want := w.Stats(), (Stats{Lookups: seconds, Errors: seconds, Unknown: 2 * seconds}); got != want {
 			t.Errorf("counted %+v, want %+v", got, want)
 		}
+		failures(t, w, Unreachable, seconds)
 		begin()
 		<-started
 		s.cli(t, "SADD", "gateway:canary:shop", "ann")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strconv"
@@ -41,7 +42,7 @@ func Redis(o RedisOptions) (*Whitelist, error) {
 	count := &counts{}
 	answers := newMemo(capacity, count, logger(o.Logger), func(ctx context.Context, route, id string) (bool, error) {
 		member, err := client.SIsMember(ctx, o.Prefix+route, id).Result()
-		return member, byRoute(err)
+		return member, fault(err)
 	})
 	return &Whitelist{
 		count: count,
@@ -86,12 +87,26 @@ func dialer(conf *tls.Config) func(context.Context, string, string) (net.Conn, e
 	return (&tls.Dialer{NetDialer: direct, Config: conf}).DialContext
 }
 
-// byRoute tells the failures of one key from those of the server.
-func byRoute(err error) error {
-	for _, code := range []string{"WRONGTYPE", "NOPERM", "MOVED"} {
-		if err != nil && redis.HasErrorPrefix(err, code) {
-			return &routeError{err}
+// codes are the errors of a server that say what is wrong, and whether it is so
+// with one key alone.
+var codes = []struct {
+	code  string
+	kind  Kind
+	route bool
+}{
+	{"WRONGTYPE", Broken, true}, {"MOVED", Broken, true}, {"NOPERM", Denied, true},
+	{"NOAUTH", Denied, false}, {"WRONGPASS", Denied, false},
+}
+
+// fault says what the server has said.
+func fault(err error) error {
+	for _, c := range codes {
+		if err != nil && redis.HasErrorPrefix(err, c.code) {
+			return &Fault{Kind: c.kind, Route: c.route, Err: err}
 		}
+	}
+	if errors.Is(err, io.EOF) { // it has closed the connection
+		return &Fault{Kind: Unreachable, Err: err}
 	}
 	return err
 }

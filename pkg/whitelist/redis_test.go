@@ -154,6 +154,7 @@ func TestKeyOfAnotherType(t *testing.T) {
 		if got, want := w.Stats(), (Stats{Lookups: 2, Errors: 1, Unknown: 1}); got != want {
 			t.Errorf("counted %+v, want %+v", got, want)
 		}
+		failures(t, w, Broken, 1)
 	})
 }
 
@@ -171,6 +172,7 @@ func TestPasswordAndDatabase(t *testing.T) {
 			if n := w.Stats().Errors; n != 1 {
 				t.Errorf("%d errors with the wrong password, want 1", n)
 			}
+			failures(t, w, Denied, 1)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -26,12 +25,10 @@ type Whitelist struct {
 	count *counts
 }
 
-type counts struct{ lookups, errors, unknown atomic.Uint64 }
-
 // Stats counts since the start.
 type Stats struct {
 	Lookups uint64 // questions to the source
-	Errors  uint64 // of these, without an answer within 50 ms: lane_whitelist_errors_total
+	Errors  uint64 // of these, without an answer within 50 ms; Failures has them by kind
 	Unknown uint64 // requests that went to the baseline because nothing was known
 }
 
@@ -57,7 +54,11 @@ func (w *Whitelist) Ask(ctx context.Context, route, id string) (member, known bo
 
 // Stats returns what was counted so far.
 func (w *Whitelist) Stats() Stats {
-	return Stats{Lookups: w.count.lookups.Load(), Errors: w.count.errors.Load(), Unknown: w.count.unknown.Load()}
+	s := Stats{Lookups: w.count.lookups.Load(), Unknown: w.count.unknown.Load()}
+	for k := range w.count.errors {
+		s.Errors += w.count.errors[k].Load()
+	}
+	return s
 }
 
 // Close ends the connections and waits for the look-ups in flight, a second at
