@@ -30,6 +30,7 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"exits":       cmdExits,
 	"setfrom":     cmdSetFrom,
 	"setport":     cmdSetPort,
+	"letgo":       cmdLetGo,
 	"holdclaim":   cmdHoldClaim,
 	"interrupts":  cmdInterrupts,
 	"killsession": cmdKillSession,
@@ -54,11 +55,17 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	defer w.mu.Unlock()
 	s := w.servers[args[0]]
 	if s == nil {
-		s = &server{name: args[0]}
+		s = &server{name: args[0], letGo: make(chan struct{})}
 		w.servers[args[0]] = s
 	}
 	ts.Check(s.listen())
 	ts.Setenv(args[0]+"_port", strconv.Itoa(s.port))
+}
+
+// letgo NAME answers the requests that wait, once.
+func cmdLetGo(ts *testscript.TestScript, neg bool, args []string) {
+	positive(ts, neg, args, 1, "letgo NAME")
+	close(worldOf(ts).server(ts, args[0]).letGo)
 }
 
 // closeport NAME closes a server's port.

@@ -80,6 +80,7 @@ type server struct {
 	calls int
 	heads []http.Header
 	app   http.HandlerFunc // nil: it tells what it was asked
+	letGo chan struct{}    // closed, nothing waits any more
 	srv   *http.Server
 	done  chan struct{}
 }
@@ -95,25 +96,40 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
-	if d, err := time.ParseDuration(r.URL.Query().Get("take")); err == nil {
+	if r.URL.Query().Has("wait") { // a slow answer is what the request asked for
 		select {
-		case <-time.After(d): // a slow answer is what the request asked for
+		case <-s.letGo:
 		case <-r.Context().Done():
 		}
 	}
 	fmt.Fprintf(w, "%s: %s %s tag=%q baggage=%q body=%d\n", s.name, r.Method, r.RequestURI, r.Header.Get("x-lane-tag"), r.Header.Get("baggage"), len(body))
 }
 
-func (s *server) listen() error {
-	port, tries := s.port, 1
-	if s.port == 0 {
-		// Below the ports that the system gives out by itself: one that a story
-		// closes must not come to another story's server.
-		port, tries = 10000+rand.IntN(20000), 100
+// portsHad are the ports that stories have had so far: one that a story has closed,
+// or not opened yet, must not come to another's server.
+var portsHad sync.Map
+
+// newListener opens a port that no story has had: below those that the system
+// gives out by itself.
+func newListener() (ln net.Listener, err error) {
+	for range 100 {
+		port := 10000 + rand.IntN(20000)
+		if _, had := portsHad.LoadOrStore(port, true); had {
+			continue
+		}
+		if ln, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+			return ln, nil
+		}
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-	for ; err != nil && tries > 1; tries-- {
-		ln, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(20000)))
+	return nil, fmt.Errorf("no free port: %w", err)
+}
+
+func (s *server) listen() (err error) {
+	var ln net.Listener
+	if s.port == 0 {
+		ln, err = newListener()
+	} else {
+		ln, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
 	}
 	if err != nil {
 		return err

@@ -19,10 +19,10 @@ func TestARegistrationThatTheCatalogDoesNotShowIsAnError(t *testing.T) {
 		service := unique("orders")
 		path := "/v1/health/service/" + service
 		h := c.NewHold(registration("dev-alice", service), consul.HoldOptions{App: true})
-		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-		defer cancel()
+		ctx := newLate()
 		f.set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.URL.Path == path && r.URL.Query().Has("index") {
+				ctx.pass()
 				<-r.Context().Done() // a blocking query with nothing new
 				return
 			}
@@ -49,13 +49,15 @@ func TestAReadBackThatIsCutByTheACLSaysSo(t *testing.T) {
 	c := open(t, f.addr)
 	service := unique("orders")
 	path := "/v1/health/service/" + service
+	ctx := newLate()
 	f.set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.URL.Path == path && r.URL.Query().Has("index") {
+			ctx.pass()
+		}
 		w.Header().Set("X-Consul-Results-Filtered-By-ACLs", "true")
 		answers(path, 200, `[]`)(w, r, next)
 	})
 	h := c.NewHold(registration("dev-alice", service), consul.HoldOptions{App: true})
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-	defer cancel()
 	var denied *consul.DeniedError
 	if err := h.Register(ctx); !errors.As(err, &denied) || !strings.Contains(denied.Need, "node:read") {
 		t.Errorf("%v", err)
@@ -113,10 +115,10 @@ func TestDeregisterNamesWhatIsLeft(t *testing.T) {
 		if err := h.Register(deadline(t)); err != nil {
 			t.Fatal(err)
 		}
-		short, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-		defer cancel()
+		short := newLate()
 		f.set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.URL.Path == path && r.URL.Query().Has("index") {
+				short.pass()
 				<-r.Context().Done()
 				return
 			}

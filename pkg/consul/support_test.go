@@ -31,6 +31,32 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
+// late is a context whose deadline passes when the test says so: never too early
+// for what has to have happened by then.
+type late struct {
+	context.Context
+	passed chan struct{}
+	pass   func()
+}
+
+func newLate() *late {
+	l := &late{Context: context.Background(), passed: make(chan struct{})}
+	l.pass = sync.OnceFunc(func() { close(l.passed) })
+	return l
+}
+
+func (l *late) Deadline() (time.Time, bool) { return time.Now().Add(time.Hour), true }
+func (l *late) Done() <-chan struct{}       { return l.passed }
+
+func (l *late) Err() error {
+	select {
+	case <-l.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 var serial atomic.Int64
 
 // unique makes a name that no other test of this run or another uses: the

@@ -78,16 +78,13 @@ func TestQueriesThatSurviveAnOutageHoldNothingUp(t *testing.T) {
 			return false
 		})
 		f.set(nil)
-		begin := time.Now()
 		eventually(t, "fresh", func() bool { return state(w) == lane.Fresh })
 		got := w.Catalog()
 		if s := got.Service(service); len(s.Instances) != 3 || len(s.Declared) != 3 || got.Switches.ActiveGroup[service] != "blue" {
 			t.Errorf("fresh, and still the old picture: %+v, %+v", s, got.Switches)
 		}
+		// A query waits longer than the test does: who asks now has given it up.
 		eventually(t, "the session's own watch asks anew", func() bool { return anew(f, "/v1/kv/lane/declared/"+own+"/?") > 0 })
-		if d := time.Since(begin); d > 15*time.Second {
-			t.Errorf("after %v", d)
-		}
 	})
 }
 

@@ -54,9 +54,8 @@ func TestARegistryThatGoesAwayIsUnreachableAfterTwoAsks(t *testing.T) {
 
 		f.cut()
 		eventually(t, "unreachable", func() bool { return state(w) == lane.Unreachable })
-		last := w.Catalog().Trust.Since
-		if age := time.Since(last); last.IsZero() || age > 5*time.Second {
-			t.Errorf("since %v", last)
+		if last := w.Catalog().Trust.Since; last.Before(since) {
+			t.Errorf("fresh until %v, and it was so at %v", last, since)
 		}
 		var away *consul.UnreachableError
 		if err := w.Err(); !errors.As(err, &away) || !strings.Contains(err.Error(), f.addr) {
@@ -192,11 +191,7 @@ func TestAnIndexThatGoesBackStartsOver(t *testing.T) {
 			}
 			return false
 		})
-		begin := time.Now()
 		consul.RegisterBaseline(t, open(t, addr), service, service+"-1", "127.0.0.1", 9001, nil)
 		eventually(t, "the change is seen", func() bool { return len(w.Catalog().Service(service).Instances) == 1 })
-		if d := time.Since(begin); d > time.Second {
-			t.Errorf("after %v", d)
-		}
 	})
 }

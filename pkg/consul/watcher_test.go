@@ -44,7 +44,7 @@ func TestTheWatchSeesWhatChanges(t *testing.T) {
 				return len(s.Instances) == n && (n == 0 || s.Instances[0].Health == health)
 			}
 		}
-		begin = time.Now()
+		// A query waits longer than the test does: what is seen has woken it.
 		consul.RegisterBaseline(t, c, service, service+"-2", "127.0.0.2", 9002, nil)
 		eventually(t, "two", is(2, lane.Passing))
 		if got := w.Catalog().Service(service).Instances[1]; got.FirstSeen.IsZero() {
@@ -61,9 +61,6 @@ func TestTheWatchSeesWhatChanges(t *testing.T) {
 		eventually(t, "one", is(1, lane.Warning))
 		consul.RemoveBaseline(t, c, service+"-1")
 		eventually(t, "none", is(0, lane.Warning))
-		if d := time.Since(begin); d > 3*time.Second {
-			t.Errorf("five changes took %v", d)
-		}
 		if !w.Catalog().Service(service).HasSnapshot {
 			t.Error("an empty answer is an answer")
 		}

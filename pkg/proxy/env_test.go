@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// testLimit ends a test that hangs, and is no measure of speed.
+const testLimit = 30 * time.Second
 
 // fakeRegistry is a registry whose picture a test sets.
 type fakeRegistry struct {
@@ -178,7 +182,7 @@ func (e *env) guard(cfg GuardConfig) string {
 func (e *env) client() *http.Client {
 	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: e.addr}), DisableCompression: true, MaxIdleConnsPerHost: 300}
 	e.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second,
+	return &http.Client{Transport: tr, Timeout: testLimit,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
@@ -224,7 +228,7 @@ func (e *env) get(u string, kv ...string) answer {
 // exchange waits for the exchange with this sequence number.
 func (e *env) exchange(seq uint64) traffic.Exchange {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	defer cancel()
 	rows, _, err := e.log.Next(ctx, seq-1, 1)
 	if err != nil {
@@ -241,7 +245,7 @@ func raw(t testing.TB, addr, text string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testLimit))
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +256,7 @@ func raw(t testing.TB, addr, text string) (net.Conn, *bufio.Reader) {
 // already.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(testLimit)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -263,13 +267,17 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// closedAddr is an address where nothing listens.
+// closedAddr is an address where nothing listens: below the ports that the system
+// gives out by itself, so that no server of the test comes there later.
 func closedAddr(t testing.TB) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err == nil {
+			ln.Close()
+			return ln.Addr().String()
+		}
 	}
-	ln.Close()
-	return ln.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }

@@ -56,7 +56,7 @@ func (e *entrance) ask(method, path string, kv ...string) answer {
 		h[kv[i]] = append(h[kv[i]], kv[i+1])
 	}
 	tr := &http.Transport{DisableKeepAlives: true}
-	return do(e.t, &http.Client{Transport: tr, Timeout: 20 * time.Second}, method, "http://"+e.gateway+path, h, nil)
+	return do(e.t, &http.Client{Transport: tr, Timeout: testLimit}, method, "http://"+e.gateway+path, h, nil)
 }
 
 const entryRules = `
@@ -149,7 +149,7 @@ func h2Get(t *testing.T, addr, path string, h http.Header) answer {
 	tr := &http.Transport{DisableKeepAlives: true, Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)
-	return do(t, &http.Client{Transport: tr, Timeout: 20 * time.Second}, "GET", "http://"+addr+path, h, nil)
+	return do(t, &http.Client{Transport: tr, Timeout: testLimit}, "GET", "http://"+addr+path, h, nil)
 }
 
 // Who is not trusted chooses no lane, by no carrier, and is told.

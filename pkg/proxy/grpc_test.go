@@ -178,7 +178,7 @@ func dialGRPC(t testing.TB, proxy, target string, more ...grpc.DialOption) *grpc
 }
 
 func shortly(t testing.TB, kv ...string) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	return metadata.AppendToOutgoingContext(ctx, kv...)
 }
@@ -200,9 +200,12 @@ func newGShop(t testing.TB) *gshop {
 
 // each runs a test by every way to the local process.
 func (s *gshop) each(t *testing.T, test func(t *testing.T, c *grpc.ClientConn, kv ...string)) {
-	t.Run("direct", func(t *testing.T) { test(t, dialGRPC(t, "", s.local.addr)) })
-	t.Run("guard", func(t *testing.T) { test(t, dialGRPC(t, "", s.guardAddr), "x-lane-tag", "dev-alice") })
-	t.Run("proxy and guard", func(t *testing.T) { test(t, dialGRPC(t, s.addr, "order-service:50051")) })
+	for _, way := range grpcWays {
+		t.Run(way, func(t *testing.T) {
+			c, kv := s.way(t, way)
+			test(t, c, kv...)
+		})
+	}
 }
 
 func TestGRPCUnary(t *testing.T) {
@@ -351,36 +354,6 @@ func TestGRPCStreams(t *testing.T) {
 		send(st, "end") // and the caller's side stays open
 		if _, err := recvAll(t, st); status.Code(err) != codes.OutOfRange || status.Convert(err).Message() != "the server ends first" {
 			t.Errorf("bidi: %v", err)
-		}
-	})
-}
-
-func TestGRPCDeadlineAndCancel(t *testing.T) {
-	s := newGShop(t)
-	s.each(t, func(t *testing.T, c *grpc.ClientConn, kv ...string) {
-		// Connected first: the deadline is for the call, which has to arrive.
-		if err := c.Invoke(shortly(t, kv...), "/t.T/Unary", str(""), &wrapperspb.StringValue{}); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(shortly(t, kv...), time.Second)
-		defer cancel()
-		if err := c.Invoke(ctx, "/t.T/Wait", str(""), &wrapperspb.StringValue{}); status.Code(err) != codes.DeadlineExceeded {
-			t.Errorf("%v", err)
-		}
-		if err := <-s.local.ends; err == nil {
-			t.Error("no end")
-		}
-		before := s.local.hits.Load()
-		ctx, cancel = context.WithCancel(shortly(t, kv...))
-		got := make(chan error, 1)
-		go func() { got <- c.Invoke(ctx, "/t.T/Wait", str(""), &wrapperspb.StringValue{}) }()
-		eventually(t, "the call has arrived", func() bool { return s.local.hits.Load() > before })
-		cancel()
-		if err := <-got; status.Code(err) != codes.Canceled {
-			t.Errorf("%v", err)
-		}
-		if err := <-s.local.ends; !errors.Is(err, context.Canceled) {
-			t.Errorf("the server saw %v", err)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func rawOrigin(t *testing.T, response string) (addr string, heads chan string) {
 			if err != nil {
 				return
 			}
-			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(testLimit))
 			br := bufio.NewReader(conn)
 			var head strings.Builder
 			for {

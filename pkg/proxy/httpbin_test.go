@@ -101,7 +101,7 @@ func (b *bin) ways(h2 bool) []binWay {
 
 // asItComes is a client that follows no redirect.
 func asItComes(tr *http.Transport) *http.Client {
-	return &http.Client{Transport: tr, Timeout: 30 * time.Second,
+	return &http.Client{Transport: tr, Timeout: testLimit,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
@@ -207,7 +207,7 @@ func (w binWay) ask(t *testing.T, c *binCase) binAnswer {
 
 // blurs take away what differs from one call to the next, and nothing else.
 var blurs = map[string]func(a *binAnswer){
-	"etag":           blurHeader("Etag", `^[0-9a-f]{40}$`),
+	"etag":           blurHeader("Etag", `^[0-9a-f]{40,}$`),
 	"last-modified":  blurHeader("Last-Modified", `^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \w+$`),
 	"expires":        blurHeader("Set-Cookie", `Expires=\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT`),
 	"nonce":          blurHeader("Www-Authenticate", `nonce=[0-9a-f]{32}, opaque=[0-9a-f]{32}$`),

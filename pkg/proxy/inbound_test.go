@@ -93,7 +93,7 @@ const (
 )
 
 func TestSidecarRestoresTheTag(t *testing.T) {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testLimit}
 	for _, tt := range []struct {
 		name    string
 		forward []string // what the application passes on
@@ -123,7 +123,7 @@ func TestSidecarRestoresTheTag(t *testing.T) {
 
 // The decision nearest to the entry counts, and a rewritten tag is counted.
 func TestSidecarHealsAndOverrules(t *testing.T) {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testLimit}
 	c := newCompanion(t, true, "traceparent")
 	c.ask(client, "Traceparent", parentA, "x-lane-tag", "dev-alice")
 	// The same trace, with the tag lost on the way, and with another one.
@@ -191,7 +191,7 @@ func TestSidecarBeforeItself(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- front.Serve(ctx, ln) }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testLimit}
 	if a := do(t, client, "GET", "http://"+addr+"/", nil, nil); a.status != 502 || a.header.Get(lane.HeaderError) != string(lane.CodeUpstreamConnect) {
 		t.Errorf("%d %v", a.status, a.header)
 	}

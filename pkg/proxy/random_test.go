@@ -291,7 +291,7 @@ func converse(addr, before, line string, all []*message, cuts []int) error {
 		return err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testLimit))
 	br := bufio.NewReader(conn)
 	if before != "" {
 		fmt.Fprint(conn, before)

@@ -31,7 +31,7 @@ func bytesOrigin(t *testing.T, response string) (addr string, got chan string) {
 			if err != nil {
 				return
 			}
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(testLimit))
 			br := bufio.NewReader(conn)
 			var text strings.Builder
 			for !strings.HasSuffix(text.String(), "\r\n\r\n") {

@@ -119,7 +119,7 @@ func (s *tlsShop) client(h2 bool) *http.Client {
 	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: s.addr}), DisableCompression: true,
 		ForceAttemptHTTP2: h2, TLSClientConfig: &tls.Config{RootCAs: s.own, MinVersion: tls.VersionTLS12}}
 	s.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	return &http.Client{Transport: tr, Timeout: testLimit}
 }
 
 func tagHead(tag string) http.Header {

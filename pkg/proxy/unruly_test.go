@@ -32,7 +32,7 @@ func scripted(t *testing.T, serve func(n int, conn net.Conn, br *bufio.Reader)) 
 			if err != nil {
 				return
 			}
-			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(testLimit))
 			mu.Lock()
 			conns = append(conns, conn)
 			mu.Unlock()
@@ -175,7 +175,7 @@ func TestStopEndsEveryWait(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(testLimit):
 				t.Fatal("the front does not end")
 			}
 			conn.Close()

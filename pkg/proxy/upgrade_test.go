@@ -281,7 +281,7 @@ func TestServeEndsTunnels(t *testing.T) {
 	ws := newBackend(t, "ws", echoUpgrade)
 	e := newEnv(t, nil)
 	e.reg.set(service("svc", instance("s", ws.addr(), "dev-alice")))
-	stop := e.start(NewForward(e.tr, ForwardConfig{Drain: 5 * time.Second}).Serve)
+	stop := e.start(NewForward(e.tr, ForwardConfig{Drain: time.Hour}).Serve)
 	_, br1 := raw(t, stop.addr, "CONNECT "+ln.Addr().String()+" HTTP/1.1\r\nHost: x\r\n\r\n")
 	if _, err := http.ReadResponse(br1, &http.Request{Method: http.MethodConnect}); err != nil {
 		t.Fatal(err)
@@ -290,12 +290,8 @@ func TestServeEndsTunnels(t *testing.T) {
 	if _, err := http.ReadResponse(br2, nil); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	if err := stop.end(); err != nil {
+	if err := stop.end(); err != nil { // which does not wait for them: they have no end
 		t.Error(err)
-	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("took %v", took)
 	}
 	for _, br := range []*bufio.Reader{br1, br2} {
 		if _, err := io.ReadAll(br); err != nil && !strings.Contains(err.Error(), "reset") {

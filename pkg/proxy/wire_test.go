@@ -223,7 +223,7 @@ func TestCallerAborts(t *testing.T) {
 			}
 			select {
 			case <-gone:
-			case <-time.After(5 * time.Second):
+			case <-time.After(testLimit):
 				t.Fatal("the server was not told")
 			}
 			if ex := e.exchange(1); !strings.Contains(ex.Err, "caller went away") {

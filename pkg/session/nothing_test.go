@@ -234,7 +234,11 @@ func TestARegistryThatHangsHoldsNobodyUp(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, addr)
-			o := session.Quicken(w.options("box"), 300*time.Millisecond, quick)
+			step := 300 * time.Millisecond
+			if n > starting {
+				step = 3 * time.Second // each step of its start has to fit
+			}
+			o := session.Quicken(w.options("box"), step, quick)
 			if n <= starting {
 				w.front.set(from(n, hang))
 			}

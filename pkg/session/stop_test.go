@@ -102,7 +102,7 @@ func TestTheViewersEndIsTheSessions(t *testing.T) {
 
 func TestAViewerThatHangsHoldsNobodyUp(t *testing.T) {
 	w := newWorld(t, consultest.Embedded(t))
-	o := session.Quicken(w.options("box"), time.Second, quick)
+	o := session.Quicken(w.options("box"), 3*time.Second, quick) // each step of its start has to fit
 	leave, left := make(chan struct{}), make(chan struct{})
 	o.View = func(context.Context, session.View) error { defer close(left); <-leave; return nil }
 	r := run(t, o)
