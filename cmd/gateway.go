@@ -106,7 +106,13 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	if set == nil {
 		inForce = gateway.NewRules(at.client, members, f.logger(slog.LevelWarn))
 	}
-	seen, err := f.observe(at, &o.observed, &router{as: consul.GatewayService, front: ln.Addr(), rules: inForce, list: list})
+	known := gateway.NewKnown(routes, func() *rules.Set {
+		if inForce != nil {
+			return inForce.Set()
+		}
+		return set
+	})
+	seen, err := f.observe(at, &o.observed, &router{as: consul.GatewayService, front: ln.Addr(), rules: inForce, list: list, lane: known.Lane, service: known.Service})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}

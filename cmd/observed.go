@@ -57,13 +57,16 @@ type router struct {
 	traces func() int           // nil: it remembers none
 	rules  *gateway.Rules       // nil: it watches none
 	list   *whitelist.Whitelist // nil: it asks none
+	// lane and service report which names it knows beside the registry's; nil: none.
+	lane    func(lane.Name) bool
+	service func(string) bool
 }
 
 // observe opens what there is to look at.
 func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, error) {
 	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{}), log: traffic.NewLog(entryRing)}
 	known := metrics.NewKnown(w.watcher.Catalog)
-	opts := metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: r.traces, Aliases: o.aliases}
+	opts := metrics.Options{KnownLane: either(known.Lane, r.lane), KnownService: either(known.Service, r.service), Killed: known.Killed, TraceMap: r.traces, Aliases: o.aliases}
 	if r.rules != nil {
 		opts.RulesRefused = func() uint64 { return r.rules.State().Refusals }
 	}
@@ -104,6 +107,14 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 		w.hold = at.client.NewHold(reg, consul.HoldOptions{App: true, AppNote: "it serves"})
 	}
 	return w, nil
+}
+
+// either reports what one of two reports; the second may be nil.
+func either[T any](one, other func(T) bool) func(T) bool {
+	if other == nil {
+		return one
+	}
+	return func(v T) bool { return one(v) || other(v) }
 }
 
 // errStale is why a router is not ready.

@@ -43,11 +43,16 @@ func (r *Rules) Settled() <-chan struct{} { return r.watch.Settled() }
 // State says which revision holds, and which was refused and why.
 func (r *Rules) State() consul.RuleState { return r.watch.State() }
 
+// Set is the revision that holds now, nil before there is one: that colors nothing.
+func (r *Rules) Set() *rules.Set {
+	if applied := r.watch.Applied(); applied != nil {
+		return applied.Rules
+	}
+	return nil
+}
+
 // Color colors a request by the revision that holds now.
 func (r *Rules) Color(_ context.Context, req *rules.Request) (rules.Result, rules.Revision) {
-	var set *rules.Set // none colors nothing
-	if applied := r.watch.Applied(); applied != nil {
-		set = applied.Rules
-	}
+	set := r.Set()
 	return set.Color(req, r.members), set.Revision()
 }

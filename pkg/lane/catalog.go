@@ -1,6 +1,9 @@
 package lane
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Health is an instance's health in the registry; the worst check counts, and
 // maintenance is critical.
@@ -110,6 +113,9 @@ type Switches struct {
 	KilledLanes []Name
 	ActiveGroup map[string]string // service -> group
 }
+
+// Killed reports whether requests of a lane go to the baseline.
+func (s *Switches) Killed(n Name) bool { return s.KillAll || slices.Contains(s.KilledLanes, n) }
 
 // NewCatalog makes a catalog of services; it keeps the pointers.
 func NewCatalog(trust Trust, claims []Claim, sw Switches, services ...*Service) *Catalog {

@@ -123,7 +123,7 @@ func (q *query) readTag() bool {
 }
 
 func (q *query) killed(tag Tag) bool {
-	return q.sw != nil && (q.sw.KillAll || len(q.sw.KilledLanes) > 0 && slices.Contains(q.sw.KilledLanes, Name(tag.Value())))
+	return q.sw != nil && (q.sw.KillAll || len(q.sw.KilledLanes) > 0 && q.sw.Killed(Name(tag.Value())))
 }
 
 // mayAnswer is steps 6 to 9: whether the registry's picture allows an answer.

@@ -32,6 +32,12 @@ func (k *Known) Lane(l lane.Name) bool { return k.names().lanes[l] }
 // was only asked for is in the catalog too, without either.
 func (k *Known) Service(name string) bool { return k.names().services[name] }
 
+// Killed reports whether the lane is switched off.
+func (k *Known) Killed(l lane.Name) bool {
+	c := k.catalog()
+	return c != nil && c.Switches.Killed(l)
+}
+
 func (k *Known) names() *names {
 	c := k.catalog()
 	if n := k.now.Load(); n != nil && n.of == c {

@@ -16,6 +16,9 @@ type Options struct {
 	// They are called for requests whose series is not there yet: see Known.
 	KnownLane    func(lane.Name) bool
 	KnownService func(string) bool
+	// Killed says whether a lane is switched off, so that its requests in the
+	// baseline are no fallbacks; nil: none is.
+	Killed func(lane.Name) bool
 	// TraceMap is how many traces are remembered; nil: there is no such map.
 	TraceMap func() int
 	// AccessLost is how many rows an access log has lost; nil: there is none.
@@ -56,6 +59,9 @@ func New(o Options) *Meter {
 	if o.KnownService == nil {
 		o.KnownService = func(string) bool { return false }
 	}
+	if o.Killed == nil {
+		o.Killed = func(lane.Name) bool { return false }
+	}
 	return &Meter{o: o, began: o.Now()}
 }
 
@@ -84,7 +90,7 @@ func (m *Meter) Done(e *traffic.Exchange) {
 		in.failed.Add(1)
 		f.failed.Add(1)
 	}
-	if e.Fallback() && e.Code == "" {
+	if e.Code == "" && m.fellBack(e) {
 		f.fallbacks.Add(1)
 	}
 	if e.Code != "" {
@@ -93,6 +99,16 @@ func (m *Meter) Done(e *traffic.Exchange) {
 	if timed(e) {
 		f.took.observe(e.Took)
 	}
+}
+
+// fellBack says whether the baseline served a request that has a lane. A sidecar
+// stands before an instance of the baseline and decides nothing: what comes to it
+// with a lane was sent there by its caller, whose decision it does not see.
+func (m *Meter) fellBack(e *traffic.Exchange) bool {
+	if e.Front != traffic.FrontSidecar {
+		return e.Fallback()
+	}
+	return e.Lane != "" && !m.o.Killed(e.Lane)
 }
 
 // Count counts what happens outside of decisions: the coloring rule of a request,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lane/pkg/lane"
+	"lane/pkg/traffic"
 )
 
 func row(t *testing.T, s Stats, service, l string) Row {
@@ -195,6 +196,30 @@ func TestWindowsAddUp(t *testing.T) {
 	}
 }
 
+// Before an instance of the baseline, a request of a lane is one that fell back.
+func TestASidecarsRequestsOfALaneFellBack(t *testing.T) {
+	m := meter(Options{Killed: func(l lane.Name) bool { return l == "dead" }}, "orders", "gray", "dead")
+	for _, l := range []lane.Name{"gray", "dead", ""} {
+		for _, front := range []traffic.Front{traffic.FrontSidecar, traffic.FrontGateway} {
+			e := exchange("orders", l, "o-1", 200, time.Millisecond)
+			e.Front, e.Kind = front, lane.KindBaseline
+			m.Done(e)
+		}
+	}
+	lost := exchange("orders", "gray", "", 502, time.Millisecond)
+	lost.Front, lost.Code = traffic.FrontSidecar, lane.CodeUpstreamConnect
+	m.Done(lost)
+	for _, r := range m.Stats().Rows {
+		want := uint64(0)
+		if r.Lane == "gray" && r.Front == string(traffic.FrontSidecar) {
+			want = 1
+		}
+		if r.Short.Fallbacks != want {
+			t.Errorf("%s %s: %d fallbacks, want %d", r.Lane, r.Front, r.Short.Fallbacks, want)
+		}
+	}
+}
+
 func TestKnownNames(t *testing.T) {
 	catalog := lane.NewCatalog(lane.Trust{}, []lane.Claim{{Lane: "dev-a", Service: "stock"}}, lane.Switches{KilledLanes: []lane.Name{"dev-k"}},
 		lane.NewService("orders", []lane.Instance{{ID: "o", MetaLane: "gray"}, {ID: "p", MetaTag: "blue"}, {ID: "q"}, {ID: "r", MetaLane: "Not A Lane"}}, nil),
@@ -204,6 +229,9 @@ func TestKnownNames(t *testing.T) {
 		if k.Lane(l) != want {
 			t.Errorf("lane %q: %v", l, !want)
 		}
+	}
+	if !k.Killed("dev-k") || k.Killed("dev-a") {
+		t.Error("which lanes are killed")
 	}
 	for s, want := range map[string]bool{"orders": true, "stock": true, "asked-for": false, "made-up": false} {
 		if k.Service(s) != want {
@@ -215,7 +243,7 @@ func TestKnownNames(t *testing.T) {
 		t.Error("the names of the old catalog")
 	}
 	catalog = nil
-	if k.Lane("dev-b") || k.Service("orders") {
+	if k.Lane("dev-b") || k.Service("orders") || k.Killed("dev-b") {
 		t.Error("names of no catalog")
 	}
 }

@@ -60,20 +60,14 @@ type TopPart struct {
 }
 
 // NewTop adds up what ports answered. long takes the window of 60 s, not that of
-// 10 s. Where a service's own sidecars have counted its requests, their callers'
-// counts of the same requests are left out.
+// 10 s. A request is counted by its caller's side, a gateway or the proxy of a
+// sidecar, and again by the sidecar that it comes to: see topFlows.of.
 func NewTop(ports []TopPort, stats []metrics.Stats, long bool) Top {
 	out := Top{Schema: TopSchema, Ports: ports, Services: []TopRow{}}
-	flows := map[topKey]*metrics.Window{}
-	own := map[string]bool{}
+	all := topFlows{}
 	for _, s := range stats {
 		for _, r := range s.Rows {
-			own[r.Service] = own[r.Service] || r.Front == string(traffic.FrontSidecar)
-		}
-	}
-	for _, s := range stats {
-		for _, r := range s.Rows {
-			if r.Service == "" || own[r.Service] != (r.Front == string(traffic.FrontSidecar)) {
+			if r.Service == "" {
 				continue
 			}
 			w := &r.Short
@@ -81,12 +75,12 @@ func NewTop(ports []TopPort, stats []metrics.Stats, long bool) Top {
 				w = &r.Long
 			}
 			out.Seconds = max(out.Seconds, w.Seconds)
-			k := topKey{r.Service, r.Lane}
-			if flows[k] == nil {
-				flows[k] = &metrics.Window{}
-			}
-			flows[k].Add(w)
+			all.add(topKey{r.Service, r.Lane}, r.Front == string(traffic.FrontSidecar), w)
 		}
+	}
+	flows := map[topKey]*metrics.Window{}
+	for k := range all {
+		flows[k] = all.of(k)
 	}
 	lanes := map[string]bool{}
 	for k := range flows {
@@ -115,6 +109,37 @@ func NewTop(ports []TopPort, stats []metrics.Stats, long bool) Top {
 }
 
 type topKey struct{ service, lane string }
+
+// topFlows are the same requests as both sides have counted them.
+type topFlows map[topKey]*sides
+
+type sides struct{ callers, sidecars *metrics.Window } // nil: none
+
+func (t topFlows) add(k topKey, sidecar bool, w *metrics.Window) {
+	if t[k] == nil {
+		t[k] = &sides{}
+	}
+	side := &t[k].callers
+	if sidecar {
+		side = &t[k].sidecars
+	}
+	if *side == nil {
+		*side = &metrics.Window{}
+	}
+	(*side).Add(w)
+}
+
+// of is the side that knows more. Sidecars see all requests that the baseline
+// serves, whoever sends them; of a lane's requests those alone that fell back: what
+// the lane's own instances serve, and what lane answers itself, only callers see.
+func (t topFlows) of(k topKey) *metrics.Window {
+	s := t[k]
+	more := k.lane != metrics.Baseline && s.callers != nil && s.callers.Requests > s.callers.Fallbacks
+	if s.sidecars == nil || more {
+		return s.callers
+	}
+	return s.sidecars
+}
 
 func topFlow(w *metrics.Window) TopFlow {
 	return TopFlow{Requests: w.Requests, Errors: w.Errors, Fallbacks: w.Fallbacks, Rate: w.Rate, P50: w.P50, P95: w.P95, P99: w.P99}

@@ -20,7 +20,8 @@ func tops() Top {
 	gateway := metrics.Stats{Rows: []metrics.Row{flow("", "baseline", "gateway", 9, 0, 0, 1), flow("orders", "baseline", "gateway", 100, 2, 0, 10),
 		flow("orders", "gray", "gateway", 10, 1, 5, 100), flow("stock", "baseline", "gateway", 20, 0, 0, 5)}}
 	other := metrics.Stats{Rows: []metrics.Row{flow("orders", "gray", "gateway", 10, 0, 5, 100), flow("users", "gray", "forward", 5, 0, 5, 1)}}
-	sidecar := metrics.Stats{Rows: []metrics.Row{flow("stock", "baseline", "sidecar", 50, 0, 0, 5), flow("stock", "gray", "forward", 7, 0, 0, 5)}}
+	sidecar := metrics.Stats{Rows: []metrics.Row{flow("stock", "baseline", "sidecar", 50, 0, 0, 5), flow("stock", "gray", "forward", 7, 0, 7, 5),
+		flow("stock", "gray", "sidecar", 10, 0, 10, 5)}}
 	return NewTop([]TopPort{{Addr: "a"}, {Addr: "b"}, {Addr: "c\x1b[31m", ID: "gw-3", Error: "refused\nby c"}}, []metrics.Stats{gateway, other, sidecar}, false)
 }
 
@@ -35,11 +36,18 @@ func TestTopAddsPortsUp(t *testing.T) {
 		t.Errorf("%+v", orders)
 	}
 	// The sidecar of stock has seen all of its requests, also those of the gateway.
-	if stock.Service != "stock" || stock.Lane != "" || stock.Baseline.Requests != 50 || stock.In.Requests != 0 {
+	if stock.Service != "stock" || stock.Lane != "gray" || stock.Baseline.Requests != 50 || stock.In.Requests != 10 || stock.In.Fallbacks != 10 {
 		t.Errorf("%+v", stock)
 	}
 	if users.Lane != "gray" || users.In.Requests != 5 || users.Baseline.Requests != 0 {
 		t.Errorf("%+v", users)
+	}
+	// What a lane's own instance serves, and what lane answers itself, comes to no
+	// sidecar of the baseline.
+	mixed := NewTop(nil, []metrics.Stats{{Rows: []metrics.Row{flow("stock", "gray", "gateway", 12, 3, 4, 5), flow("stock", "gray", "sidecar", 6, 0, 6, 5),
+		flow("stock", "baseline", "sidecar", 50, 0, 0, 5)}}}, false)
+	if in := mixed.Services[0].In; in.Requests != 12 || in.Fallbacks != 4 || in.Errors != 3 || mixed.Services[0].Baseline.Requests != 50 {
+		t.Errorf("%+v", mixed.Services)
 	}
 	long := NewTop(nil, []metrics.Stats{{Rows: []metrics.Row{flow("orders", "gray", "gateway", 10, 0, 0, 1)}}}, true)
 	if long.Services[0].In.Requests != 60 {
@@ -57,7 +65,7 @@ func TestTopTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "orders\tgray\t2.0/s\t5.0%\t50.0%\t99ms\t99ms\t10.0/s\t2.0%\t9.9ms\t10.0ms\n" +
-		"stock\t-\t-\t-\t-\t-\t-\t5.0/s\t0.0%\t5.0ms\t5.0ms\n" +
+		"stock\tgray\t1.0/s\t0.0%\t100.0%\t5.0ms\t5.0ms\t5.0/s\t0.0%\t5.0ms\t5.0ms\n" +
 		"users\tgray\t0.5/s\t0.0%\t100.0%\t995µs\t999µs\t0.0/s\t-\t-\t-\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out, want)

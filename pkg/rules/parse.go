@@ -196,7 +196,9 @@ func (s *Set) compile() {
 		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.priority, b.priority))
 	})
 	byEntry := map[string][]*rule{}
+	s.lanes = map[lane.Name]bool{}
 	for _, r := range s.rules {
+		s.lanes[r.lane] = true
 		for _, e := range r.entries {
 			byEntry[e] = append(byEntry[e], r)
 		}

@@ -63,6 +63,7 @@ type Set struct {
 
 	rules  []*rule // by source, then priority
 	tables map[string]*table
+	lanes  map[lane.Name]bool // that a rule gives
 }
 
 // rule is one compiled rule.
@@ -120,6 +121,9 @@ func (s *Set) Rules() []Info {
 	}
 	return out
 }
+
+// HasLane reports whether a rule gives the lane.
+func (s *Set) HasLane(l lane.Name) bool { return s != nil && s.lanes[l] }
 
 // Entries are the services for which there are rules, sorted.
 func (s *Set) Entries() []string {

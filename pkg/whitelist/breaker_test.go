@@ -95,7 +95,7 @@ func TestATroubleIsSaidOnceAndItsEndToo(t *testing.T) {
 func TestTheTroubleOfOneRouteIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		s := &source{users: map[string]bool{"ann": true}, err: &Fault{Kind: Broken, Route: true, Err: errors.New("WRONGTYPE")}}
+		s := &source{users: map[string]bool{"ann": true}, err: &LookupError{Kind: Broken, Route: true, Err: errors.New("WRONGTYPE")}}
 		w := over(t, s, slog.New(slog.NewTextHandler(&out, nil)))
 		if w.Member(t.Context(), "broken", "ann") || w.Member(t.Context(), "broken", "bob") {
 			t.Error("a member of a list that cannot be read")

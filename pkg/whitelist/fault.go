@@ -24,8 +24,8 @@ func (k Kind) String() string {
 	return [...]string{"late", "unreachable", "denied", "broken", "unclear"}[k]
 }
 
-// Fault is a failure whose kind is known.
-type Fault struct {
+// LookupError is a failure whose kind is known.
+type LookupError struct {
 	Kind Kind
 	// Route is set for the trouble of one route's list at a source that answers:
 	// it is no reason to leave the others alone.
@@ -33,12 +33,12 @@ type Fault struct {
 	Err   error
 }
 
-func (f *Fault) Error() string { return f.Err.Error() }
-func (f *Fault) Unwrap() error { return f.Err }
+func (f *LookupError) Error() string { return f.Err.Error() }
+func (f *LookupError) Unwrap() error { return f.Err }
 
 // kindOf is the kind of any failure.
 func kindOf(err error) Kind {
-	var fault *Fault
+	var fault *LookupError
 	var network net.Error
 	switch {
 	case errors.As(err, &fault):

@@ -153,7 +153,7 @@ func (m *memo[V]) begin() bool {
 
 func (m *memo[V]) failed(route string, err error, asked time.Time) {
 	m.count.errors[kindOf(err)].Add(1)
-	var own *Fault
+	var own *LookupError
 	if errors.As(err, &own) && own.Route {
 		m.breaker.answered(asked)
 		m.troubles.answered("")

@@ -102,11 +102,11 @@ var codes = []struct {
 func fault(err error) error {
 	for _, c := range codes {
 		if err != nil && redis.HasErrorPrefix(err, c.code) {
-			return &Fault{Kind: c.kind, Route: c.route, Err: err}
+			return &LookupError{Kind: c.kind, Route: c.route, Err: err}
 		}
 	}
 	if errors.Is(err, io.EOF) { // it has closed the connection
-		return &Fault{Kind: Unreachable, Err: err}
+		return &LookupError{Kind: Unreachable, Err: err}
 	}
 	return err
 }
