@@ -195,6 +195,7 @@ func TestSidecarBeforeItself(t *testing.T) {
 	if a := do(t, client, "GET", "http://"+addr+"/", nil, nil); a.status != 502 || a.header.Get(lane.HeaderError) != string(lane.CodeUpstreamConnect) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
+	e.exchange(1)
 	if n := e.log.Last(); n != 1 {
 		t.Errorf("%d exchanges", n)
 	}

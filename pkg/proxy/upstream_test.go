@@ -41,6 +41,7 @@ func TestUpstreamIsOurselves(t *testing.T) {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 		e.get(out.URL)
+		e.exchange(2)
 		if n := e.log.Last(); n != 2 {
 			t.Errorf("%d exchanges, want 2", n)
 		}
