@@ -63,7 +63,7 @@ down already is no error.`,
 }
 
 func runDown(ctx context.Context, f *factory, o *downOptions) error {
-	all, err := f.sessions(ctx)
+	all, silent, err := f.sessions(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 	if name == "" {
 		name = f.getenv("LANE_TAG")
 	}
-	if name == "" && len(all) > 1 {
-		return usagef("say which: lane down LANE", "several sessions run on this machine: %s", lanes(all))
+	if name == "" && (len(all) > 1 || len(all) == 1 && silent != nil) {
+		return several("lane down LANE", all, silent)
 	}
 	var mine []control.Found
 	for _, s := range all {
@@ -96,6 +96,15 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 			return cause
 		}
 		return err
+	}
+	switch {
+	case silent == nil:
+	case len(mine) == 0:
+		return silent // it may be the one, and what it holds is no leftover
+	default:
+		if err := f.noteSilent(silent); err != nil {
+			return err
+		}
 	}
 	if len(mine) == 0 && name != "" {
 		left, err := f.removeLeftover(ctx, lane.Name(name))

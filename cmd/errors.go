@@ -144,7 +144,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		}
 		return exitUnreachable, "start one:  lane up " + lane + " -s SERVICE=PORT", false
 	case errors.As(err, &silent):
-		return exitUnreachable, "if it was stopped: kill -CONT " + silent.PID + "; if it hangs: kill -9 " + silent.PID + ", and its guardian cleans up", false
+		return exitUnreachable, wake(silent), false
 	case errors.As(err, &noData):
 		return exitUnreachable, noData.hint, false
 	case errors.As(err, &unfit):

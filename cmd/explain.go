@@ -198,8 +198,8 @@ func (f *factory) tagOf(ctx context.Context, s *config.Settings, target *url.URL
 		name, err := lane.ParseName(s.Lane)
 		return lane.Tag{Kind: lane.TagLane, Lane: name, Raw: s.Lane}, err
 	}
-	all, err := f.sessions(ctx)
-	if err != nil || len(all) == 0 {
+	all, silent, err := f.sessions(ctx)
+	if err != nil || len(all) == 0 && silent == nil {
 		return lane.Tag{}, err
 	}
 	found, err := f.session(ctx, "")

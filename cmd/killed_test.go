@@ -43,6 +43,7 @@ func cmdKillSession(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(json.Unmarshal([]byte(runIn(ts, []string{"lane", "status", "--json"})), &st))
 	if len(args) > 0 && args[0] == "guardian" {
 		// Its parent is the session; stopped, that one does not see it die.
+		ts.Check(syscall.Kill(st.PID, syscall.SIGSTOP))
 		ts.Check(syscall.Kill(guardianOf(ts, st.PID), syscall.SIGKILL))
 	}
 	pgrp, err := syscall.Getpgid(st.PID)

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// sessions finds this user's running sessions.
-func (f *factory) sessions(ctx context.Context) ([]control.Found, error) {
+// sessions finds this user's running sessions, and those that do not answer.
+func (f *factory) sessions(ctx context.Context) ([]control.Found, *control.SilentError, error) {
 	dir, err := f.runtimeDir()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return control.Sessions(ctx, dir)
 }
@@ -22,7 +22,7 @@ func (f *factory) sessions(ctx context.Context) ([]control.Found, error) {
 // session finds the session that a command is about: of the lane that was
 // named, else of LANE_TAG, else the only one.
 func (f *factory) session(ctx context.Context, name string) (control.Found, error) {
-	all, err := f.sessions(ctx)
+	all, silent, err := f.sessions(ctx)
 	if err != nil {
 		return control.Found{}, err
 	}
@@ -36,17 +36,43 @@ func (f *factory) session(ctx context.Context, name string) (control.Found, erro
 		}
 	}
 	switch {
+	case len(fit) == 0 && silent != nil:
+		return control.Found{}, silent // it may be the one
 	case len(fit) == 0 && name != "" && len(all) > 0:
 		return control.Found{}, &noSessionError{lane: name, running: lanes(all)}
 	case len(fit) == 0:
 		return control.Found{}, &noSessionError{lane: name}
-	case len(fit) == 1:
-		return fit[0], nil
 	case name != "":
 		// Any session of a lane has a proxy that colors with it; the oldest one.
+		return fit[0], f.noteSilent(silent)
+	case len(fit) == 1 && silent == nil:
 		return fit[0], nil
 	}
-	return control.Found{}, usagef("say which: --lane LANE", "several sessions run on this machine: %s", lanes(all))
+	return control.Found{}, several("--lane LANE", all, silent)
+}
+
+// several says that it has to be said which session is meant.
+func several(how string, all []control.Found, silent *control.SilentError) error {
+	names := lanes(all)
+	if silent != nil {
+		names += "; and " + silent.Error()
+	}
+	return usagef("say which: "+how, "several sessions run on this machine: %s", names)
+}
+
+// noteSilent says what was not asked, and what to do about it.
+func (f *factory) noteSilent(silent *control.SilentError) error {
+	if silent == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(f.io.Err, "lane: %s; %s\n", silent, wake(silent))
+	return err
+}
+
+// wake is the way out of a silent session.
+func wake(silent *control.SilentError) string {
+	pids := strings.Join(silent.PIDs, " ")
+	return "if it was stopped: kill -CONT " + pids + "; if it hangs: kill -9 " + pids + ", and its guardian cleans up"
 }
 
 func lanes(all []control.Found) string {
@@ -87,7 +113,7 @@ func (f *factory) completeLanes(c *cobra.Command, args []string, _ string) ([]st
 }
 
 func (f *factory) laneNames(ctx context.Context) []string {
-	all, err := f.sessions(ctx)
+	all, _, err := f.sessions(ctx)
 	if err != nil {
 		return nil
 	}

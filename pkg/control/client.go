@@ -14,6 +14,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"lane/pkg/lane"
@@ -46,11 +47,15 @@ func dial(sock string) *Client {
 	}}}
 }
 
-// SilentError says that a session's process is there and does not answer.
-type SilentError struct{ PID string }
+// SilentError says that sessions' processes are there and do not answer: somebody
+// has stopped them, or they hang. Nobody knows which lanes they hold.
+type SilentError struct{ PIDs []string }
 
 func (e *SilentError) Error() string {
-	return "the session with the process id " + e.PID + " does not answer"
+	if len(e.PIDs) == 1 {
+		return "the session with the process id " + e.PIDs[0] + " does not answer"
+	}
+	return "the sessions with the process ids " + strings.Join(e.PIDs, ", ") + " do not answer"
 }
 
 // Found is a running session and its client.
@@ -59,41 +64,54 @@ type Found struct {
 	Client *Client
 }
 
+// patience is how long a session has to say what it is.
+const patience = 2 * time.Second
+
 // Sessions finds this user's running sessions in dir, by lane and then by age.
-// It removes the sockets of processes that have died.
-func Sessions(ctx context.Context, dir string) ([]Found, error) {
+// silent are those beside them that do not answer, nil if there are none. It
+// removes the sockets of processes that have died.
+func Sessions(ctx context.Context, dir string) (found []Found, silent *SilentError, err error) {
 	socks, err := filepath.Glob(filepath.Join(dir, "*.sock"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []Found
-	for _, sock := range socks {
-		c := dial(sock)
-		one, cancel := context.WithTimeout(ctx, 2*time.Second)
-		st, err := c.Status(one)
-		cancel()
-		switch {
+	all, errs := make([]Found, len(socks)), make([]error, len(socks))
+	var asked sync.WaitGroup
+	for i, sock := range socks { // at once: each silent one takes its time
+		asked.Go(func() {
+			one, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			all[i].Client = dial(sock)
+			all[i].Status, errs[i] = all[i].Client.Status(one)
+		})
+	}
+	asked.Wait()
+	for i, sock := range socks {
+		switch err := errs[i]; {
 		case err == nil:
-			out = append(out, Found{Status: st, Client: c})
+			found = append(found, all[i])
 		case refused(err):
 			if err := os.Remove(sock); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("remove the socket of a dead session: %w", err)
+				return nil, nil, fmt.Errorf("remove the socket of a dead session: %w", err)
 			}
 		case errors.Is(err, ErrGone):
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			return nil, &SilentError{PID: strings.TrimSuffix(filepath.Base(sock), ".sock")}
+			if silent == nil {
+				silent = &SilentError{}
+			}
+			silent.PIDs = append(silent.PIDs, strings.TrimSuffix(filepath.Base(sock), ".sock"))
 		default:
-			return nil, fmt.Errorf("session at %s: %w", sock, err)
+			return nil, nil, fmt.Errorf("session at %s: %w", sock, err)
 		}
 	}
-	sort.Slice(out, func(i, j int) bool {
-		a, b := out[i].Status, out[j].Status
+	sort.Slice(found, func(i, j int) bool {
+		a, b := found[i].Status, found[j].Status
 		if a.Lane != b.Lane {
 			return a.Lane < b.Lane
 		}
 		return a.Started.Before(b.Started)
 	})
-	return out, nil
+	return found, silent, nil
 }
 
 // Holding finds the running session that holds a service in a lane.

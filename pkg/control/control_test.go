@@ -67,8 +67,8 @@ func TestSessionIsFoundAndEnds(t *testing.T) {
 	stop := serve(t, dir, f, log)
 	ctx := t.Context()
 
-	found, err := Sessions(ctx, dir)
-	if err != nil || len(found) != 1 || found[0].Status.Lane != "dev-alice" {
+	found, silent, err := Sessions(ctx, dir)
+	if err != nil || silent != nil || len(found) != 1 || found[0].Status.Lane != "dev-alice" {
 		t.Fatalf("Sessions = %+v, %v", found, err)
 	}
 	if _, ok := Holding(found, "dev-alice", "orders"); !ok {
@@ -121,8 +121,8 @@ func TestDeadSocketIsRemoved(t *testing.T) {
 	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
-	found, err := Sessions(t.Context(), dir)
-	if err != nil || len(found) != 0 {
+	found, silent, err := Sessions(t.Context(), dir)
+	if err != nil || silent != nil || len(found) != 0 {
 		t.Fatalf("Sessions = %v, %v", found, err)
 	}
 	if _, err := os.Lstat(dead); !errors.Is(err, os.ErrNotExist) {

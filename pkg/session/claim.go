@@ -95,7 +95,7 @@ func (s *session) take(ctx context.Context, v *service) error {
 	}
 	mine := held.Held.Install == s.o.Install && held.Held.Owner == s.o.Owner
 	if mine && !s.o.TakeOver {
-		running, err := control.Sessions(ctx, s.o.RuntimeDir)
+		running, silent, err := control.Sessions(ctx, s.o.RuntimeDir)
 		if err != nil {
 			return err
 		}
@@ -103,6 +103,9 @@ func (s *session) take(ctx context.Context, v *service) error {
 			if f.Status.PID != pid() && holds(f, s.o.Lane, v.o.Name) {
 				return &BusyError{Lane: s.o.Lane, Service: v.o.Name, PID: f.Status.PID}
 			}
+		}
+		if silent != nil {
+			return silent // it may be the holder
 		}
 	}
 	if !mine && !s.o.TakeOver {

@@ -57,7 +57,7 @@ func TestAnEndLeavesNothing(t *testing.T) {
 				for _, s := range st.Services {
 					free(t, s.Guard)
 				}
-				if found, err := control.Sessions(t.Context(), o.RuntimeDir); err != nil || len(found) != 0 {
+				if found, silent, err := control.Sessions(t.Context(), o.RuntimeDir); err != nil || len(found) != 0 || silent != nil {
 					t.Errorf("still found: %v, %v", found, err)
 				}
 			})
