@@ -35,6 +35,8 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"interrupts":  cmdInterrupts,
 	"killsession": cmdKillSession,
 
+	"killguardian": cmdKillGuardian,
+
 	"app":          cmdApp,
 	"freeport":     cmdFreePort,
 	"registerport": cmdRegisterPort,

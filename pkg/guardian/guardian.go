@@ -33,8 +33,10 @@ type Ward struct {
 
 // Guardian is the session's end of the pipe.
 type Guardian struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  io.ReadCloser // nothing is ever written to it: its end is the process's
+	gone chan struct{}
 }
 
 // Start starts cmd, which has to call Watch, as a guardian: in a session of its
@@ -46,10 +48,29 @@ func Start(cmd *exec.Cmd) (*Guardian, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the guardian: %w", err)
 	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the guardian: %w", errors.Join(err, in.Close()))
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the guardian: %w", err)
 	}
-	return &Guardian{cmd: cmd, in: in}, nil
+	g := &Guardian{cmd: cmd, in: in, out: out, gone: make(chan struct{})}
+	go func() {
+		defer close(g.gone)
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	return g, nil
+}
+
+// Gone is closed when the guardian has ended: by itself, or because it was to.
+func (g *Guardian) Gone() <-chan struct{} { return g.gone }
+
+// Bury ends what is left of a guardian that is gone, and says how it ended.
+func (g *Guardian) Bury() error {
+	_ = g.in.Close() // nobody reads there
+	defer time.AfterFunc(farewell, func() { _ = g.cmd.Process.Kill() }).Stop()
+	return g.cmd.Wait()
 }
 
 // Tell replaces what the guardian knows.
@@ -74,6 +95,7 @@ func (g *Guardian) Dismiss() error {
 	told := g.Tell(Ward{Clean: true})
 	closed := g.in.Close()
 	defer time.AfterFunc(farewell, func() { _ = g.cmd.Process.Kill() }).Stop()
+	<-g.gone // its pipe must not be closed while it is read
 	if err := g.cmd.Wait(); err != nil {
 		return errors.Join(told, closed, fmt.Errorf("guardian: %w", err))
 	}
@@ -83,7 +105,9 @@ func (g *Guardian) Dismiss() error {
 // Leave closes the pipe as a death would and does not wait: the guardian goes on
 // trying to remove what the session could not.
 func (g *Guardian) Leave() error {
-	return errors.Join(g.in.Close(), g.cmd.Process.Release())
+	err := errors.Join(g.in.Close(), g.out.Close(), g.cmd.Process.Release())
+	<-g.gone
+	return err
 }
 
 // Watch is the guardian's own process: it reads wards from the pipe until its

@@ -135,3 +135,25 @@ func TestHalfALineIsNotUsed(t *testing.T) {
 		t.Error("nonsense was taken")
 	}
 }
+
+func TestItsOwnDeathIsNoticed(t *testing.T) {
+	g, out := start(t)
+	if err := g.Tell(ward("s1")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-g.Gone():
+		t.Fatal("gone while it lives")
+	default:
+	}
+	if err := g.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-g.Gone()
+	if err := g.Bury(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("it ended with %v, want the signal", err)
+	}
+	if b, err := os.ReadFile(out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("cleaned up by whom? %q", b)
+	}
+}

@@ -3,33 +3,85 @@ package session
 import (
 	"context"
 	"errors"
+	"time"
 
 	"lane/pkg/guardian"
 )
 
-// post starts the guardian, before there is anything to clean up. A session
-// that puts nothing anywhere needs none.
-func (s *session) post(ctx context.Context) (err error) {
+// Between two starts of a guardian, when each of them ends at once.
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
+
+// post starts the guardian, before there is anything to clean up, and another one
+// whenever it ends. A session that puts nothing anywhere needs none.
+func (s *session) post(ctx, life context.Context, parts *parts) error {
 	if s.o.Guardian == nil || len(s.services) == 0 && len(s.o.Command) == 0 {
 		return nil
 	}
 	if err := s.at(ctx, "guardian"); err != nil {
 		return err
 	}
-	s.guardian, err = s.o.Guardian()
+	if err := s.guard(); err != nil {
+		return err
+	}
+	s.endGuard = parts.until(life, s.keepGuard)
+	return nil
+}
+
+// guard starts a guardian and tells it what there is.
+func (s *session) guard() error {
+	g, err := s.o.Guardian()
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.guardian = g
+	s.mu.Unlock()
 	return s.tell()
+}
+
+// keepGuard starts another guardian when the one that there is has died: somebody
+// has killed it, or the system wanted its memory. Without one, the session's own
+// death would leave everything behind.
+func (s *session) keepGuard(ctx context.Context) error {
+	var how error
+	for pause := time.Duration(0); ; pause = min(max(2*pause, firstPause), lastPause) {
+		s.mu.Lock()
+		g := s.guardian
+		s.mu.Unlock()
+		if g != nil {
+			select {
+			case <-g.Gone():
+			case <-ctx.Done():
+				return nil
+			}
+			s.mu.Lock()
+			s.guardian = nil
+			s.mu.Unlock()
+			how = g.Bury()
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+		if err := s.guard(); err != nil {
+			s.o.Log.Warn("the guardian has died, and there is no other: if this process is killed, nothing cleans up after it", "how", how, "error", err)
+		} else {
+			s.o.Log.Warn("the guardian has died, and another one has taken its place", "how", how)
+		}
+	}
 }
 
 // tell tells the guardian what it would have to clean up from now on.
 func (s *session) tell() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.guardian == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	r := s.o.Registry
 	w := guardian.Ward{Address: s.client.Address(), Datacenter: r.Datacenter, Namespace: r.Namespace, CAFile: r.CAFile, Token: r.Token, TokenFile: r.TokenFile}
 	if s.claims != nil {
@@ -55,6 +107,9 @@ func (s *session) tell() error {
 // dismiss ends the guardian. What this session could not remove, it goes on
 // trying to: then it is left alone.
 func (s *session) dismiss(err error) error {
+	if s.endGuard != nil {
+		s.endGuard()
+	}
 	if s.guardian == nil {
 		return nil
 	}

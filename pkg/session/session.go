@@ -43,12 +43,14 @@ type session struct {
 	engine  *proxy.Transport
 	counts  traffic.Counts
 
+	endGuard func() // ends the watch over the guardian, and waits for it
+
 	mu       sync.Mutex
 	state    string
 	proxyURL string
 	services []*service
 	claims   *claims
-	guardian *guardian.Guardian
+	guardian *guardian.Guardian // nil for a moment, when one has died
 	child    *child.Child
 }
 

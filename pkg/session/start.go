@@ -64,7 +64,7 @@ func (s *session) start(ctx, life context.Context, parts *parts) error {
 			return err
 		}
 	}
-	if err := s.post(ctx); err != nil {
+	if err := s.post(ctx, life, parts); err != nil {
 		return err
 	}
 	if err := s.claim(ctx, life, parts); err != nil {
