@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -180,7 +182,8 @@ func (h *Hold) tell(ctx context.Context, check, note string, ok bool) error {
 	})
 }
 
-// readBack waits until the catalog shows the own ID with both checks as told.
+// readBack waits until the catalog shows the own ID as told: its address, which
+// another process may have registered under the same ID, and both checks.
 func (h *Hold) readBack(ctx context.Context, told appState) error {
 	seen := "nothing"
 	var filtered bool
@@ -188,6 +191,10 @@ func (h *Hold) readBack(ctx context.Context, told appState) error {
 		filtered = meta.ResultsFilteredByACLs
 		if len(entries) == 0 {
 			seen = "nothing"
+			return false
+		}
+		if at := entries[0].Service; at.Address != h.reg.Address || at.Port != h.reg.Port {
+			seen = fmt.Sprintf("the address %s, not %s", hostPort(at.Address, at.Port), hostPort(h.reg.Address, h.reg.Port))
 			return false
 		}
 		live, app := "missing", "missing"
@@ -216,6 +223,8 @@ func (h *Hold) readBack(ctx context.Context, told appState) error {
 	}
 	return err
 }
+
+func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
 func isUnreachable(err error) bool {
 	var u *UnreachableError

@@ -170,3 +170,28 @@ func TestNothingIsRegisteredThatIsNotValid(t *testing.T) {
 		}
 	})
 }
+
+// Beats say nothing of the address: they go on for whatever stands under the ID.
+func TestAnotherAddressUnderTheOwnIDIsNoticed(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		c := open(t, addr)
+		service := unique("orders")
+		h := held(t, c, service, consul.HoldOptions{App: true, Beat: 50 * time.Millisecond, ReadBack: time.Millisecond})
+		background(t, h.Run)
+		other := registration("dev-alice", service)
+		other.Port++
+		if err := c.NewHold(other, consul.HoldOptions{App: true}).Register(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is not confirmed any more", func() bool {
+			ok, err := h.State()
+			var hidden *consul.NotShownError
+			return !ok && errors.As(err, &hidden) && hidden.Seen == "the address 127.0.0.1:8081, not 127.0.0.1:8080"
+		})
+		own := registration("dev-alice", service)
+		if err := c.NewHold(own, consul.HoldOptions{App: true}).Register(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is confirmed again", func() bool { ok, err := h.State(); return ok && err == nil })
+	})
+}
