@@ -209,7 +209,7 @@ func (o *gatewayOptions) ready(f *factory, at net.Addr, registry *gateway.Rules,
 			by = "no rules in the registry yet: nothing is colored"
 		}
 	}
-	_, _ = fmt.Fprintf(f.io.Out, "gateway at http://%s\n%s%s\n", at, admin, by) // who has closed it does not read it
+	_, _ = fmt.Fprintf(f.io.Out, "gateway at %s\n%s%s\n", reached(at.String()), admin, by) // who has closed it does not read it
 }
 
 // readRoutes are the routes of the file, then those of the command line.

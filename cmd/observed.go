@@ -64,7 +64,7 @@ type router struct {
 
 // observe opens what there is to look at.
 func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, error) {
-	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{}), log: traffic.NewLog(entryRing)}
+	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{Log: f.logger(slog.LevelWarn)}), log: traffic.NewLog(entryRing)}
 	known := metrics.NewKnown(w.watcher.Catalog)
 	opts := metrics.Options{KnownLane: either(known.Lane, r.lane), KnownService: either(known.Service, r.service), Killed: known.Killed, TraceMap: r.traces, Aliases: o.aliases}
 	if r.rules != nil {
@@ -183,5 +183,5 @@ func (w *observed) addr() string {
 	if w.admin == nil {
 		return ""
 	}
-	return "admin at http://" + w.admin.Addr() + "\n"
+	return "admin at " + reached(w.admin.Addr()) + "\n"
 }

@@ -45,7 +45,7 @@ func runRegistry(ctx context.Context, f *factory, o *registryOptions) error {
 	if ip, err := netip.ParseAddrPort(ln.Addr().String()); err == nil && !ip.Addr().IsLoopback() {
 		fmt.Fprintln(f.io.Err, "lane: this registry has no access control, and other machines can reach it")
 	}
-	if _, err := fmt.Fprintf(f.io.Out, "registry at http://%s\n", ln.Addr()); err != nil {
+	if _, err := fmt.Fprintf(f.io.Out, "registry at %s\n", reached(ln.Addr().String())); err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	if err := serveRegistry(ctx, ln); err != nil {

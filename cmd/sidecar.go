@@ -129,7 +129,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 		Upstream: upstream, Hosts: at.s.Hosts, Colored: at.s.Colored,
 		Log: seen.log, Drain: o.drain, Logger: f.logger(slog.LevelWarn),
 		Ready: func() { // who has closed it does not read it
-			_, _ = fmt.Fprintf(f.io.Out, "sidecar of %s at http://%s\nproxy at http://%s\n%s", o.service, in.Addr(), out.Addr(), seen.addr())
+			_, _ = fmt.Fprintf(f.io.Out, "sidecar of %s at %s\nproxy at %s\n%s", o.service, reached(in.Addr().String()), reached(out.Addr().String()), seen.addr())
 		},
 	})
 	return err // a signal is how its supervisor ends it: that is no failure

@@ -78,6 +78,19 @@ func (p *page) headers(title string, h http.Header) {
 	}
 }
 
+// serviceURL is an exchange's URL by its service's name: what came to a guard was
+// asked by the guard's address, which tells nobody where the service's requests go.
+func serviceURL(e *traffic.Exchange, url string) string {
+	if e.Front != traffic.FrontGuard {
+		return url
+	}
+	scheme, rest, _ := strings.Cut(url, "://")
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		return scheme + "://" + e.Service + rest[i:]
+	}
+	return scheme + "://" + e.Service
+}
+
 // detailLines is everything about an exchange, in lines of at most w columns.
 func detailLines(e *traffic.Exchange, f look, w int) []cell {
 	p := &page{t: f.text, w: w}
@@ -120,7 +133,7 @@ func detailLines(e *traffic.Exchange, f look, w int) []cell {
 		p.field(label, traffic.Warning(w), warnText)
 	}
 	if f.commands && e.Service != "" && e.Method != "CONNECT" && strings.Contains(url, "://") {
-		p.field("More", "lane explain "+shellQuote(url), plain)
+		p.field("More", "lane explain "+shellQuote(serviceURL(e, url)), plain)
 	}
 	p.headers("Request headers", e.ReqHeader.Header())
 	p.headers("Response headers", e.ResHeader.Header())

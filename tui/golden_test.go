@@ -188,7 +188,7 @@ func TestGolden(t *testing.T) {
 		{"services-many", nil, func(u *user) { u.running(many) }},
 		{"services", nil, func(u *user) { u.running().keys("s") }},
 		{"services-troubled", []func(*Options){attached}, func(u *user) {
-			u.running(troubled, func(s *control.Status) { s.Owner, s.Child, s.Log = "alice", "go run .", "/run/user/1000/lane/4711.log" }).keys("s")
+			u.running(troubled, func(s *control.Status) { s.Owner, s.Child, s.Log = "alice@desk-7", "go run .", "/run/user/1000/lane/4711.log" }).keys("s")
 		}},
 		{"services-none", nil, func(u *user) { u.running(func(s *control.Status) { s.Services = nil }).keys("s") }},
 		{"no-later-problem", nil, func(u *user) { u.running().keys("n") }},

@@ -7,6 +7,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lane/pkg/control"
+	"lane/pkg/lane"
 )
 
 // part is a piece of the header.
@@ -55,7 +56,7 @@ func (m *model) header() string {
 				add("proxy "+m.fixed.text.clean(s.Proxy, 80), plain)
 			}
 			if s.Owner != "" {
-				add(m.fixed.text.clean(s.Owner+"@"+s.Host, 80), faint)
+				add(m.fixed.text.clean(lane.Holder(s.Owner, s.Host), 80), faint)
 			}
 		}
 	}

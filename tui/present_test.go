@@ -241,3 +241,22 @@ func TestProblems(t *testing.T) {
 		}
 	}
 }
+
+func TestExplainIsSuggestedByTheServicesName(t *testing.T) {
+	for _, c := range []struct {
+		e    traffic.Exchange
+		want string
+	}{
+		{traffic.Exchange{Front: traffic.FrontGuard, URL: "http://10.2.0.77:40117/api/orders?a=1", Service: "orders"}, "lane explain 'http://orders/api/orders?a=1'"},
+		{traffic.Exchange{Front: traffic.FrontGuard, URL: "http://10.2.0.77:40117", Service: "orders"}, "lane explain http://orders"},
+		{traffic.Exchange{Front: traffic.FrontForward, URL: "http://orders.test.example/x", Service: "orders"}, "lane explain http://orders.test.example/x"},
+	} {
+		var got []string
+		for _, l := range detailLines(&c.e, look{commands: true, loc: time.UTC}, 200) {
+			got = append(got, l.text)
+		}
+		if text := strings.Join(got, "\n"); !strings.Contains(text, c.want+"\n") && !strings.HasSuffix(strings.TrimRight(text, "\n "), c.want) {
+			t.Errorf("%s: want %q in\n%s", c.e.URL, c.want, text)
+		}
+	}
+}

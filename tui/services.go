@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lane/pkg/control"
+	"lane/pkg/lane"
 )
 
 // serviceLines are the services, a title first, in n lines; each column is as
@@ -87,7 +88,7 @@ func (m *model) servicesText(w int) []cell {
 		p.field("At guard", breakdown(n.Guard), plain)
 	}
 	if s.Owner != "" {
-		p.field("Owner", s.Owner+"@"+s.Host+", process "+strconv.Itoa(s.PID), plain)
+		p.field("Owner", lane.Holder(s.Owner, s.Host)+", process "+strconv.Itoa(s.PID), plain)
 	}
 	word, c := registryWord(s.Registry, m.now)
 	p.field("Consul", s.Registry.Address+", "+strings.TrimPrefix(word, "consul ")+note(s.Registry.Error, p.t), c)

@@ -102,10 +102,7 @@ type ClaimHeldError struct{ Held lane.Claim }
 
 func (e *ClaimHeldError) Error() string {
 	h := e.Held
-	msg := fmt.Sprintf("%s in lane %s is held by %s", h.Service, h.Lane, orUnknown(h.Owner))
-	if h.Host != "" {
-		msg += " on " + h.Host
-	}
+	msg := fmt.Sprintf("%s in lane %s is held by %s", h.Service, h.Lane, lane.Holder(orUnknown(h.Owner), h.Host))
 	if h.Since != "" {
 		msg += " since " + h.Since + " (by their clock)"
 	}
@@ -124,8 +121,8 @@ func (e *ClaimLostError) Error() string {
 	if e.By.Session == "" {
 		return fmt.Sprintf("claim lost: %s in lane %s was removed from the registry", e.Service, e.Lane)
 	}
-	return fmt.Sprintf("claim lost: %s in lane %s was taken over by %s on %s",
-		e.Service, e.Lane, orUnknown(e.By.Owner), orUnknown(e.By.Host))
+	return fmt.Sprintf("claim lost: %s in lane %s was taken over by %s",
+		e.Service, e.Lane, lane.Holder(orUnknown(e.By.Owner), e.By.Host))
 }
 
 func orUnknown(s string) string {

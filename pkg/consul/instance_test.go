@@ -86,6 +86,7 @@ func TestErrorsSayWhoAndWhere(t *testing.T) {
 	for want, err := range map[string]error{
 		"orders in lane dev-alice is held by bob on bobs-laptop since 10:00 (by their clock)": &consul.ClaimHeldError{Held: by},
 		"orders in lane dev-alice is held by somebody unknown":                                &consul.ClaimHeldError{Held: lane.Claim{Lane: "dev-alice", Service: "orders"}},
+		"claim lost: orders in lane dev-alice was taken over by bob@vm":                       &consul.ClaimLostError{Lane: "dev-alice", Service: "orders", By: lane.Claim{Owner: "bob@vm", Host: "vm.test.example", Session: "s"}},
 		"claim lost: orders in lane dev-alice was taken over by bob on bobs-laptop":           &consul.ClaimLostError{Lane: "dev-alice", Service: "orders", By: by},
 		"claim lost: orders in lane dev-alice was removed from the registry":                  &consul.ClaimLostError{Lane: "dev-alice", Service: "orders"},
 		`port "0": is not between 1 and 65535`:                                                &consul.ValidationError{Field: "port", Value: "0", Why: "is not between 1 and 65535"},

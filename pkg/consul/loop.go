@@ -43,7 +43,8 @@ type loop struct {
 	names    map[string]*source  // by name in the registry
 	services map[string]*service // by service
 	leader   leaderState
-	dirty    bool // something but trust has changed
+	dirty    bool      // something but trust has changed
+	away     time.Time // since when an outage lasts that has been told; zero: none
 }
 
 // Run watches until ctx ends, and then returns nil. It may be called once.
@@ -231,6 +232,9 @@ func (l *loop) publish() {
 	trust, err := l.judge()
 	l.w.trust.Store(&trust)
 	l.w.err.Store(&err)
+	shown := l.leader.shown(trust, err)
+	l.w.shown.Store(&shown)
+	l.tell(trust, err)
 	old := l.w.Catalog()
 	if !l.dirty {
 		if trust.State != old.Trust.State {

@@ -20,6 +20,7 @@ type leaderState struct {
 	failed   int // asks in a row
 	err      error
 	fresh    time.Time // the last time that the catalog was fresh
+	well     time.Time // the last time that it was, and nothing failed
 }
 
 // askLeader asks for the leader, at once and then with every tick. A watch that
@@ -94,7 +95,7 @@ func (l *loop) judge() (lane.Trust, error) {
 		trust.State = lane.Stale
 	}
 	for _, src := range l.all() {
-		if src.err != nil && err == nil {
+		if src.err != nil && (err == nil || isDenied(err) && !isDenied(src.err)) {
 			err = src.err
 		}
 		if l.old(src, now) && trust.State == lane.Fresh {
@@ -104,8 +105,41 @@ func (l *loop) judge() (lane.Trust, error) {
 	if trust.State == lane.Fresh {
 		s.fresh = now
 		trust.Since = now
+		if err == nil || isDenied(err) {
+			s.well = now
+		}
 	}
 	return trust, err
+}
+
+// shown is what is shown of a trust. A failure is shown at once: that it is put up
+// with for a while, so that requests need not see each hiccup, is no reason to say
+// that all is well.
+func (s *leaderState) shown(trust lane.Trust, err error) lane.Trust {
+	trust.Since = s.well
+	if trust.State == lane.Fresh && err != nil && !isDenied(err) {
+		trust.State = lane.Stale
+		if isUnreachable(err) {
+			trust.State = lane.Unreachable
+		}
+	}
+	return trust
+}
+
+// tell logs the beginning and the end of an outage, a line each.
+func (l *loop) tell(trust lane.Trust, err error) {
+	s, log := &l.leader, l.w.o.Log
+	switch {
+	case trust.State == lane.Fresh:
+		if !l.away.IsZero() {
+			log.Warn("the registry answers again", "registry", l.w.c.Address(), "away since", l.away.Format(time.RFC3339))
+		}
+		l.away = time.Time{}
+	case l.away.IsZero() && !s.well.IsZero() && err != nil && !isDenied(err):
+		l.away = s.well
+		log.Warn("the registry does not answer as it should: requests are routed by what was last known", "registry", l.w.c.Address(),
+			"since", l.away.Format(time.RFC3339), "error", err)
+	}
 }
 
 // old reports whether what a source last said may no longer be so. A denied one

@@ -1,10 +1,13 @@
 package consul_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -193,5 +196,56 @@ func TestAnIndexThatGoesBackStartsOver(t *testing.T) {
 		})
 		consul.RegisterBaseline(t, open(t, addr), service, service+"-1", "127.0.0.1", 9001, nil)
 		eventually(t, "the change is seen", func() bool { return len(w.Catalog().Service(service).Instances) == 1 })
+	})
+}
+
+// syncBuffer is a log that a test reads while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func TestAnOutageIsShownAtOnceAndToldTwice(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		f := newFront(t, addr)
+		service := unique("stock")
+		var log syncBuffer
+		o := quick
+		o.Tolerate, o.Log = time.Hour, slog.New(slog.NewTextHandler(&log, nil))
+		o.LeaderEvery = 300 * time.Millisecond
+		w := watcher(t, open(t, f.addr), o)
+		need(t, w, service)
+		eventually(t, "well", func() bool { return w.Shown().State == lane.Fresh && w.Err() == nil })
+		for range 2 {
+			began := time.Now()
+			f.cut()
+			eventually(t, "shown", func() bool { return w.Shown().State == lane.Unreachable })
+			since := w.Shown().Since
+			if since.After(began.Add(time.Minute)) || since.Before(began.Add(-time.Minute)) {
+				t.Errorf("away since %v, cut at %v", since, began)
+			}
+			eventually(t, "it counts", func() bool { return state(w) == lane.Unreachable })
+			if got := w.Shown().Since; !got.Equal(since) {
+				t.Errorf("since %v, and later since %v", since, got)
+			}
+			f.set(nil)
+			eventually(t, "back", func() bool { return w.Shown().State == lane.Fresh })
+		}
+		away, back := strings.Count(log.String(), "does not answer as it should"), strings.Count(log.String(), "answers again")
+		if away != 2 || back != 2 || !strings.Contains(log.String(), "since=20") || !strings.Contains(log.String(), f.addr) {
+			t.Errorf("told %d and %d times of two outages:\n%s", away, back, log.String())
+		}
 	})
 }

@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -25,6 +26,7 @@ type WatchOptions struct {
 	Tolerate    time.Duration // a watch failing for longer makes the catalog stale; 5 s
 	// Now is the clock for first-seen times and ages; nil is time.Now.
 	Now func() time.Time
+	Log *slog.Logger // where outages are told; nil: nowhere
 }
 
 func (o WatchOptions) withDefaults() WatchOptions {
@@ -46,6 +48,9 @@ func (o WatchOptions) withDefaults() WatchOptions {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	return o
 }
 
@@ -63,6 +68,7 @@ type Watcher struct {
 	needs   atomic.Pointer[map[string]*need] // copied on write
 	clock   atomic.Int64                     // coarse, for the order of use
 	trust   atomic.Pointer[lane.Trust]
+	shown   atomic.Pointer[lane.Trust]
 	err     atomic.Pointer[error]
 
 	mu      sync.Mutex // guards pending, writes to needs, stopped
@@ -91,6 +97,7 @@ func NewWatcher(c *Client, o WatchOptions) *Watcher {
 		namesTurn: make(chan struct{}, 1)}
 	trust := lane.Trust{State: lane.Unreachable} // until the registry has named a leader
 	w.trust.Store(&trust)
+	w.shown.Store(&trust)
 	none := lane.NewCatalog(trust, nil, lane.Switches{})
 	none.ClaimsUnknown = true
 	w.catalog.Store(none)
@@ -105,6 +112,11 @@ func (w *Watcher) Catalog() *lane.Catalog { return w.catalog.Load() }
 // Trust returns how far the catalog can be trusted; its Since is exact, where a
 // fresh catalog's own is that of its publication.
 func (w *Watcher) Trust() lane.Trust { return *w.trust.Load() }
+
+// Shown is the trust as a person is to see it: of a registry that has just failed
+// it says so at once, though requests put up with that for a while. Its Since is the
+// last time that all was well.
+func (w *Watcher) Shown() lane.Trust { return *w.shown.Load() }
 
 // Err returns the last failure of the registry, nil while everything answers.
 func (w *Watcher) Err() error {

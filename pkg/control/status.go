@@ -33,7 +33,7 @@ type Status struct {
 type RegistryStatus struct {
 	Address string    `json:"address"`
 	State   string    `json:"state"`           // fresh | stale | unreachable
-	Since   time.Time `json:"since,omitzero"`  // last time that it named a leader
+	Since   time.Time `json:"since,omitzero"`  // last time that all of it answered
 	Error   string    `json:"error,omitempty"` // the last failure, in words
 }
 

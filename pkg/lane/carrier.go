@@ -38,7 +38,7 @@ func (c *Carriers) Read(h map[string][]string) Tag {
 	var tag Tag
 	c.each(func(k Carrier) {
 		if t, found := c.readOne(h, k); found {
-			tag.join(t)
+			tag.join(t, k.Header)
 		}
 	})
 	return tag

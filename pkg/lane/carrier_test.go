@@ -67,6 +67,7 @@ func TestCarriersRead(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			before := cloneHeaders(tc.h)
 			got := tc.c.Read(tc.h)
+			got.From, got.Places = "", nil
 			want := Tag{Kind: tc.kind, Lane: tc.lane, Raw: tc.raw, Conflict: tc.conflict}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

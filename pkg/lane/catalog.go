@@ -2,6 +2,7 @@ package lane
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -56,6 +57,15 @@ type Claim struct {
 	Registered string // the instance's name in the registry
 	ID         string // the instance's ID in the registry
 	Since      string // the holder's own clock: shown, never computed with
+}
+
+// Holder is an owner with the host, which an owner's name often ends with already.
+func Holder(owner, host string) string {
+	short, _, _ := strings.Cut(host, ".")
+	if host == "" || strings.HasSuffix(owner, "@"+host) || strings.HasSuffix(owner, "@"+short) {
+		return owner
+	}
+	return owner + " on " + host
 }
 
 // RegistryState says how far a catalog can be trusted.

@@ -81,9 +81,13 @@ func (q *query) readTag() bool {
 	}
 	conflict := false
 	if tag.Kind != TagInvalid {
-		for _, other := range tag.Conflict {
+		for i, other := range tag.Conflict {
 			conflict = true
-			q.warn("tag_conflict:" + plain(other) + "!=" + plain(tag.Value()))
+			place := ""
+			if i < len(tag.Places) {
+				place = foundIn(tag.Places[i])
+			}
+			q.warn("tag_conflict:" + plain(other) + place + "!=" + plain(tag.Value()) + foundIn(tag.From))
 		}
 	}
 	if entry := ParseTag(string(q.req.TraceLane)); entry.Kind != TagNone { // 3, 3'
@@ -251,4 +255,12 @@ func plain(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// foundIn says where a value was found, as far as that is known.
+func foundIn(place string) string {
+	if place == "" {
+		return ""
+	}
+	return " in " + place
 }

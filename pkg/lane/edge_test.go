@@ -191,7 +191,7 @@ func TestCarrierConflictIsCounted(t *testing.T) {
 	tag := carriers.Read(headerMap{"X-Lane-Tag": {"gray"}, "Baggage": {"lane=blue\x1b[31m"}})
 	d := mustRouter(t, nil).Decide(fleetCatalog(10), Request{Service: "orders", Tag: tag})
 	got := d.Result("")
-	if got.Kind != KindLaneMatch || len(got.Metrics) != 2 || len(got.Warnings) != 1 || got.Warnings[0] != "tag_conflict:blue?[31m!=gray" {
+	if got.Kind != KindLaneMatch || len(got.Metrics) != 2 || len(got.Warnings) != 1 || got.Warnings[0] != "tag_conflict:blue?[31m in baggage!=gray in x-lane-tag" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -21,27 +21,28 @@ import (
 func (c *Carriers) ReadRequest(h map[string][]string, target string) Tag {
 	tag := c.Read(h)
 	name := strings.ToLower(c.Header)
-	tag.join(c.readCookie(get(h, "cookie"), name))
-	tag.join(c.readQuery(target, name))
+	tag.join(c.readCookie(get(h, "cookie"), name), "cookie")
+	tag.join(c.readQuery(target, name), "query")
 	return tag
 }
 
-// join adds what a weaker carrier holds: it counts if nothing else does, and is a
-// conflict if it says something else.
-func (t *Tag) join(u Tag) {
+// join adds what a weaker carrier holds, found at from: it counts if nothing else
+// does, and is a conflict if it says something else.
+func (t *Tag) join(u Tag, from string) {
 	switch {
 	case u.Kind == TagNone:
 	case t.Kind == TagNone:
 		*t = u
+		t.From = from
 	case t.Kind != TagInvalid && !t.same(u) && !slices.Contains(t.Conflict, u.Value()):
-		t.Conflict = append(t.Conflict, u.Value())
+		t.Conflict, t.Places = append(t.Conflict, u.Value()), append(t.Places, from)
 	}
 }
 
 // Join is the tag with what a weaker carrier, a host's label, holds.
 func (c *Carriers) Join(t Tag, label string) Tag {
-	t.Conflict = slices.Clip(t.Conflict)
-	t.join(c.parse(label, ""))
+	t.Conflict, t.Places = slices.Clip(t.Conflict), slices.Clip(t.Places)
+	t.join(c.parse(label, ""), "host")
 	return t
 }
 

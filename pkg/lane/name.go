@@ -26,8 +26,12 @@ type Tag struct {
 	Kind TagKind
 	Lane Name   // set for TagLane
 	Raw  string // as received, for messages and for passing on
-	// Conflict holds the values that disagreed with the one that was taken.
-	Conflict []string
+	// From is where it was found: a header's name, or cookie, query, host; empty if
+	// nobody has said.
+	From string
+	// Conflict holds the values that disagreed with the one that was taken, and
+	// Places, of carriers that disagree, where each was found.
+	Conflict, Places []string
 }
 
 // Reserved names are not to be used for a lane: the baseline's own, and the

@@ -192,6 +192,11 @@ func TestStatus(t *testing.T) {
 	if d := cmp.Diff(want, out.String()); d != "" {
 		t.Error(d)
 	}
+	st.Registry = control.RegistryStatus{Address: "127.0.0.1:8500", State: "unreachable", Since: time.Date(2026, 1, 2, 4, 5, 6, 0, time.UTC), Error: "refused"}
+	s, out = piped()
+	if err := Status(s, st); err != nil || !strings.Contains(out.String(), "\nregistry\t127.0.0.1:8500\tunreachable\tsince 2026-01-02T04:05:06Z: refused\n") {
+		t.Errorf("%s, %v", out, err)
+	}
 	s, out = terminal(80)
 	if err := Status(s, st); err != nil || !strings.Contains(out.String(), "\nproxy      http://127.0.0.1:7474\n") {
 		t.Errorf("%s, %v", out, err)

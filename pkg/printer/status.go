@@ -19,11 +19,7 @@ func Status(s *iostreams.IOStreams, st *control.Status) error {
 	t.Row(Text("state"), As(stateRole(st.State), st.State))
 	t.Row(Text("owner"), Text(st.Owner), Text(st.Host))
 	t.Row(Text("pid"), Text(strconv.Itoa(st.PID)))
-	started := st.Started.Format(time.RFC3339)
-	if s.IsStdoutTTY {
-		started = st.Started.Local().Format(time.DateTime)
-	}
-	t.Row(Text("started"), Text(started))
+	t.Row(Text("started"), Text(when(s, st.Started)))
 	t.Row(Text("proxy"), Text(st.Proxy))
 	if len(st.Mitm) > 0 {
 		t.Row(Text("opens"), Text(strings.Join(st.Mitm, ", ")))
@@ -34,7 +30,7 @@ func Status(s *iostreams.IOStreams, st *control.Status) error {
 	if st.Child != "" {
 		t.Row(Text("child"), Text(st.Child))
 	}
-	t.Row(Text("registry"), Text(st.Registry.Address), As(registryRole(st.Registry.State), st.Registry.State), As(Bad, st.Registry.Error))
+	t.Row(Text("registry"), Text(st.Registry.Address), As(registryRole(st.Registry.State), st.Registry.State), As(Bad, outage(s, &st.Registry)))
 	for _, v := range st.Services {
 		t.Row(Text("service"), Text(v.Name), As(stateRole(v.State), v.State), Text(v.Mode), Text(v.Registered),
 			Text(v.Guard), Text(v.Local), As(Warn, v.Note))
@@ -50,6 +46,22 @@ func Status(s *iostreams.IOStreams, st *control.Status) error {
 		t.Row(Text("warning"), As(Warn, w))
 	}
 	return t.Flush()
+}
+
+// outage is since when a registry is not what it should be, and why.
+func outage(s *iostreams.IOStreams, r *control.RegistryStatus) string {
+	if r.State == "fresh" || r.Since.IsZero() {
+		return r.Error
+	}
+	return "since " + when(s, r.Since) + ": " + r.Error
+}
+
+// when is a time for a person, or for a program.
+func when(s *iostreams.IOStreams, t time.Time) string {
+	if s.IsStdoutTTY {
+		return t.Local().Format(time.DateTime)
+	}
+	return t.Format(time.RFC3339)
 }
 
 func count(n uint64) string { return strconv.FormatUint(n, 10) }

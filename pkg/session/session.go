@@ -196,9 +196,8 @@ func (s *session) Status(context.Context) control.Status {
 	}
 	st.Registry.State = "unknown"
 	if s.watcher != nil {
-		cat := s.watcher.Catalog()
-		trust := cat.Trust
-		st.Warnings = warnings(cat, s.names())
+		trust := s.watcher.Shown()
+		st.Warnings = warnings(s.watcher.Catalog(), s.names())
 		st.Registry.State, st.Registry.Since = stateWord(trust.State), trust.Since
 		if err := s.watcher.Err(); err != nil {
 			st.Registry.Error = err.Error()

@@ -32,7 +32,7 @@ func (s *session) start(ctx, life context.Context, parts *parts) error {
 		return err
 	}
 	s.mu.Lock()
-	s.watcher = consul.NewWatcher(s.client, consul.WatchOptions{Now: s.o.Now})
+	s.watcher = consul.NewWatcher(s.client, consul.WatchOptions{Now: s.o.Now, Log: s.o.Log})
 	s.mu.Unlock()
 	parts.run(life, s.watcher.Run)
 

@@ -276,6 +276,10 @@ func Warning(w string) string {
 		return Printable("instance " + rest + " has two different lanes in its metadata")
 	case "tag_conflict":
 		got, want, ok := strings.Cut(rest, "!=")
+		other, place, named := cutLast(got, " in ")
+		if taken, at, both := cutLast(want, " in "); named && both {
+			return Printable("the request has two tags: " + strconv.Quote(taken) + " in " + at + ", which counts, and " + strconv.Quote(other) + " in " + place)
+		}
 		if ok {
 			return Printable("the request came with tag " + strconv.Quote(got) + "; its trace belongs to lane " + want)
 		}
@@ -310,4 +314,13 @@ func laneOf(e *Exchange) string {
 		return "lane " + e.Tag
 	}
 	return "the lane"
+}
+
+// cutLast is strings.Cut at the last sep.
+func cutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
 }

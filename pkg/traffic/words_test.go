@@ -136,17 +136,19 @@ func TestEveryReasonHasWords(t *testing.T) {
 
 func TestWarning(t *testing.T) {
 	for in, want := range map[string]string{
-		"quarantined:q1":                "instance q1 is left out: its lane is missing or malformed",
-		"meta_conflict:c1":              "instance c1 has two different lanes in its metadata",
-		"tag_conflict:other!=gray":      `the request came with tag "other"; its trace belongs to lane gray`,
-		"tag_conflict:odd":              "tag_conflict:odd",
-		"all_weights_zero_equalised":    "no instance has a weight yet: all count the same",
-		"registry_stale_age_42s":        "the registry had no leader for 42s",
-		"registry_unreachable_age_900s": "the registry did not answer for 900s",
-		"registry_stale_age_unknown":    "the registry has not named a leader yet",
-		"something new":                 "something new",
-		"quarantined:\x1b[2J":           `instance \x1b[2J is left out: its lane is missing or malformed`,
-		"":                              "",
+		"quarantined:q1":           "instance q1 is left out: its lane is missing or malformed",
+		"meta_conflict:c1":         "instance c1 has two different lanes in its metadata",
+		"tag_conflict:other!=gray": `the request came with tag "other"; its trace belongs to lane gray`,
+		"tag_conflict:odd":         "tag_conflict:odd",
+		"tag_conflict:dev-bob in baggage!=dev-alice in x-lane-tag": `the request has two tags: "dev-alice" in x-lane-tag, which counts, and "dev-bob" in baggage`,
+		"tag_conflict:a in b in cookie!=dev-alice in query":        `the request has two tags: "dev-alice" in query, which counts, and "a in b" in cookie`,
+		"all_weights_zero_equalised":                               "no instance has a weight yet: all count the same",
+		"registry_stale_age_42s":                                   "the registry had no leader for 42s",
+		"registry_unreachable_age_900s":                            "the registry did not answer for 900s",
+		"registry_stale_age_unknown":                               "the registry has not named a leader yet",
+		"something new":                                            "something new",
+		"quarantined:\x1b[2J":                                      `instance \x1b[2J is left out: its lane is missing or malformed`,
+		"":                                                         "",
 	} {
 		if got := Warning(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)

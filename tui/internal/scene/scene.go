@@ -19,7 +19,7 @@ func Now() time.Time { return time.Date(2026, 3, 2, 14, 2, 15, 0, time.UTC) }
 // Status is a session with two services, all well.
 func Status() control.Status {
 	return control.Status{
-		Schema: control.StatusSchema, Lane: "dev-alice", Owner: "alice", Host: "desk-7", PID: 4711,
+		Schema: control.StatusSchema, Lane: "dev-alice", Owner: "alice@desk-7", Host: "desk-7", PID: 4711,
 		Started: Now().Add(-72 * time.Minute), Proxy: "http://127.0.0.1:7474", State: "up",
 		Registry: control.RegistryStatus{Address: "127.0.0.1:8500", State: "fresh", Since: Now()},
 		Services: []control.Service{
