@@ -15,7 +15,7 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	if p.Key == "" {
+	if p.Key == "" || p.Source == "--"+strings.ReplaceAll(p.Key, "_", "-") { // the flag is the key's name
 		return p.Source + ": " + p.Why
 	}
 	return p.Source + ": " + p.Key + ": " + p.Why
