@@ -23,7 +23,11 @@ type factory struct {
 
 // run runs the command line args and returns the exit code.
 func (f *factory) run(ctx context.Context, args []string) int {
-	root := newRootCmd(f)
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	root := newRootCmd(f, name)
 	root.SetArgs(args)
 	root.SetIn(f.io.In)
 	root.SetOut(f.io.Out)

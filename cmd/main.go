@@ -18,7 +18,10 @@ var errInterrupted = errors.New("interrupted")
 // Main is the program: it runs the command line of this process and returns its
 // exit code.
 func Main() int {
-	ctx, force, stop := signals()
+	ctx, force, stop := context.Background(), (<-chan struct{})(nil), func() {}
+	if !brief(os.Args[1:]) {
+		ctx, force, stop = signals()
+	}
 	defer stop()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -30,6 +33,10 @@ func Main() int {
 	}
 	return f.run(ctx, os.Args[1:])
 }
+
+// brief reports whether a command waits for nothing, and leaves nothing half done:
+// a signal may end it as it ends any program. To be told of signals costs a thread.
+func brief(args []string) bool { return len(args) > 0 && args[0] == "version" }
 
 // signals makes the one signal context: the first signal ends it, the second
 // one closes force, which ends the waiting of a clean end.

@@ -1,12 +1,44 @@
 package cmd
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-func newRootCmd(f *factory) *cobra.Command {
+// maker makes one command.
+type maker struct {
+	name string
+	make func(*factory) *cobra.Command
+}
+
+// shelf is commands that stand together in the help.
+type shelf struct {
+	id, title string
+	makers    []maker
+}
+
+// shelves are all commands in the order of the help.
+func shelves() []shelf {
+	return []shelf{
+		{"session", "Your lane:", []maker{{"up", newUpCmd}, {"down", newDownCmd}, {"status", newStatusCmd}, {"tail", newTailCmd}}},
+		{"request", "Requests in your lane:", []maker{{"curl", newCurlCmd}, {"run", newRunCmd}, {"env", newEnvCmd}}},
+		{"why", "What goes where, and why:", []maker{{"explain", newExplainCmd}, {"verify", newVerifyCmd}, {"ls", newLsCmd}, {"show", newShowCmd}, {"top", newTopCmd}}},
+		{"shared", "In the shared environment:", []maker{{"gateway", newGatewayCmd}, {"sidecar", newSidecarCmd}, {"rules", newRulesCmd},
+			{"kill", newKillCmd}, {"unkill", newUnkillCmd}, {"switch", newSwitchCmd}, {"policy", newPolicyCmd}}},
+		{"more", "Setting up:", []maker{{"demo", newDemoCmd}, {"init", newInitCmd}, {"config", newConfigCmd}, {"ca", newCACmd},
+			{"registry", newRegistryCmd}, {"version", newVersionCmd}}},
+	}
+}
+
+// newRootCmd makes the program's command with all others below it, or with the one
+// of a name: to make all of them is most of what a short command does.
+func newRootCmd(f *factory, name string) *cobra.Command {
+	groups, guardian := shelves(), maker{"guardian", newGuardianCmd}
+	only := name == guardian.name || slices.ContainsFunc(groups, func(g shelf) bool {
+		return slices.ContainsFunc(g.makers, func(m maker) bool { return m.name == name })
+	})
 	root := &cobra.Command{
 		Use:   "lane",
 		Short: "Run one service on your laptop, inside the shared test environment",
@@ -46,30 +78,30 @@ every such fallback is shown, with its reason.`,
 		}
 		return usage(c)
 	})
-	root.Version = readVersion(f.build).Version
+	if !only { // else nobody asks it
+		root.Version = readVersion(f.build).Version
+	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("see `"+c.CommandPath()+" --help`", "%v", err)
 	})
-	groups := []struct {
-		id, title string
-		cmds      []*cobra.Command
-	}{
-		{"session", "Your lane:", []*cobra.Command{newUpCmd(f), newDownCmd(f), newStatusCmd(f), newTailCmd(f)}},
-		{"request", "Requests in your lane:", []*cobra.Command{newCurlCmd(f), newRunCmd(f), newEnvCmd(f)}},
-		{"why", "What goes where, and why:", []*cobra.Command{newExplainCmd(f), newVerifyCmd(f), newLsCmd(f), newShowCmd(f), newTopCmd(f)}},
-		{"shared", "In the shared environment:", []*cobra.Command{newGatewayCmd(f), newSidecarCmd(f), newRulesCmd(f), newKillCmd(f), newUnkillCmd(f), newSwitchCmd(f), newPolicyCmd(f)}},
-		{"more", "Setting up:", []*cobra.Command{newDemoCmd(f), newInitCmd(f), newConfigCmd(f), newCACmd(f), newRegistryCmd(f), newVersionCmd(f)}},
+	add := func(m maker, group string) {
+		if only && m.name != name {
+			return
+		}
+		c := m.make(f)
+		if c.GroupID = group; group != "" {
+			wrapArgs(c)
+		}
+		root.AddCommand(c)
 	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
-		for _, c := range g.cmds {
-			c.GroupID = g.id
-			wrapArgs(c)
-			root.AddCommand(c)
+		for _, m := range g.makers {
+			add(m, g.id)
 		}
 	}
-	root.AddCommand(newGuardianCmd(f))
+	add(guardian, "")
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	return root

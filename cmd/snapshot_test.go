@@ -96,7 +96,7 @@ func TestWrongSnapshotsNameTheField(t *testing.T) {
 // enough without.
 func TestHelpOfEveryCommand(t *testing.T) {
 	_, out, _ := offline(t, "--help")
-	for _, c := range newRootCmd(&factory{io: &iostreams.IOStreams{}, getenv: func(string) string { return "" }}).Commands() {
+	for _, c := range newRootCmd(&factory{io: &iostreams.IOStreams{}, getenv: func(string) string { return "" }}, "").Commands() {
 		if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
 			continue
 		}
