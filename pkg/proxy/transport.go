@@ -291,6 +291,8 @@ func (t *Transport) color(h http.Header, got, passOn lane.Tag) (warnings []strin
 	switch {
 	case passOn.Kind == lane.TagLane:
 		return t.carriers.Write(h, string(passOn.Lane))
+	case passOn.Kind == lane.TagBaseline && got.Kind != lane.TagNone && got.Kind != lane.TagBaseline:
+		return t.carriers.Write(h, lane.BaselineTag) // the entry's, over one that was made up on the way
 	case passOn.Kind == lane.TagBaseline:
 		return t.writeTag(h, lane.BaselineTag)
 	case passOn.Kind == lane.TagNone && got.Kind != lane.TagNone:
