@@ -9,14 +9,16 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // app NAME PROXY NEXT [HEADER...] lets a server's requests call NEXT, through the
-// proxy at PROXY ("" none), and pass on these headers alone: an application that
-// knows no lanes. Its answer is its name, and what NEXT answered.
+// proxy at PROXY ("" none), and pass on these headers alone, or set those with a
+// value (HEADER=VALUE): an application that knows no lanes. Its answer is its name,
+// and what NEXT answered.
 func cmdApp(ts *testscript.TestScript, neg bool, args []string) {
 	positive(ts, neg, args, 3, "app NAME PROXY NEXT [HEADER...]")
 	tr := &http.Transport{DisableKeepAlives: true}
@@ -34,7 +36,9 @@ func cmdApp(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		for _, name := range forward {
-			if v := r.Header.Values(name); len(v) > 0 {
+			if name, value, set := strings.Cut(name, "="); set {
+				req.Header.Set(name, value)
+			} else if v := r.Header.Values(name); len(v) > 0 {
 				req.Header[http.CanonicalHeaderKey(name)] = v
 			}
 		}
