@@ -16,6 +16,7 @@ var placeSettings = []setting{
 	{"tenant", "tenant", "TENANT", "tenant of the calls that it makes, a hard constraint"},
 	{"zone", "zone", "ZONE", "zone of the calls that it makes"},
 	{"preset", "preset", "NAME", "header convention of another lane system, e.g. mse, asm, bridge"},
+	{"max-stale", "max_stale", "DURATION", "how old the registry's answer may be to prove that a lane is absent"},
 }
 
 // place is where a gateway or a sidecar stands: its settings, and its registry.

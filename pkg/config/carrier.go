@@ -48,6 +48,7 @@ func (s *Settings) Policy() lane.Policy {
 	p := lane.DefaultPolicy()
 	p.InvalidTag = lane.InvalidReject
 	p.NoMatch = lane.NoMatch(s.NoMatch)
+	p.MaxStale = s.MaxStale
 	if s.Strict {
 		p.Mode = lane.Strict
 	}

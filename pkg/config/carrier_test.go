@@ -78,8 +78,15 @@ func TestPolicy(t *testing.T) {
 		if got := [3]string{string(p.Mode), string(p.NoMatch), string(p.InvalidTag)}; got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
+		if p.MaxStale != lane.DefaultPolicy().MaxStale {
+			t.Errorf("%q: %v", text, p.MaxStale)
+		}
 		if err := p.Validate(); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+	s, err := loadText(t, "max_stale: 0s")
+	if err != nil || s.Policy().MaxStale != 0 {
+		t.Errorf("%+v %v", s, err)
 	}
 }

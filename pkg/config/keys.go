@@ -124,7 +124,7 @@ var keys = []key{
 		show: func(s *Settings) string { return strings.Join(s.Probes, ", ") }},
 	{name: "drain", env: []string{"LANE_DRAIN"}, def: "30s",
 		set: func(l *loader, v []string) error {
-			d, err := checkDrain(v[0])
+			d, err := checkDuration(v[0], maxDrain)
 			if err == nil {
 				l.s.Drain = d
 			}
@@ -151,6 +151,15 @@ var keys = []key{
 	{name: "no_match", env: []string{"LANE_NO_MATCH"}, def: Fallback,
 		set:  func(l *loader, v []string) error { return oneOf(&l.s.NoMatch, v[0], Fallback, Fail) },
 		show: func(s *Settings) string { return s.NoMatch }},
+	{name: "max_stale", env: []string{"LANE_MAX_STALE"}, def: "5m",
+		set: func(l *loader, v []string) error {
+			d, err := checkDuration(v[0], maxMaxStale)
+			if err == nil {
+				l.s.MaxStale = d
+			}
+			return err
+		},
+		show: func(s *Settings) string { return s.MaxStale.String() }},
 }
 
 // Keys are the names of all settings, as in lane.yaml, in the order in which
@@ -230,10 +239,14 @@ func setHosts(l *loader, values []string) error {
 	return nil
 }
 
-// maxDrain keeps a wrong unit from making an endless end.
-const maxDrain = time.Hour
+// maxDrain keeps a wrong unit from making an endless end, and maxMaxStale one from
+// making a registry that is never too old.
+const (
+	maxDrain    = time.Hour
+	maxMaxStale = 24 * time.Hour
+)
 
-func checkDrain(v string) (time.Duration, error) {
+func checkDuration(v string, longest time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(v)
 	if err != nil {
 		if n, bad := strconv.Atoi(v); bad == nil && n >= 0 {
@@ -241,8 +254,8 @@ func checkDrain(v string) (time.Duration, error) {
 		}
 		return 0, fmt.Errorf("%q is no duration such as 30s or 2m", v)
 	}
-	if d < 0 || d > maxDrain {
-		return 0, fmt.Errorf("%q is not between 0s and %s", v, maxDrain)
+	if d < 0 || d > longest {
+		return 0, fmt.Errorf("%q is not between 0s and %s", v, longest)
 	}
 	return d, nil
 }

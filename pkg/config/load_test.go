@@ -56,6 +56,7 @@ func TestDefaults(t *testing.T) {
 	want := map[string]string{
 		"preset": "lane", "register": "auto", "consul.address": "127.0.0.1:8500", "owner": "alice@laptop", "guard": "bounce",
 		"drain": "30s", "proxy": "127.0.0.1:7474", "strict": "false", "no_match": "fallback",
+		"max_stale": "5m0s",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -94,6 +95,7 @@ drain: 5s
 proxy: "[::1]:7000"
 strict: true
 no_match: fail
+max_stale: 90s
 `
 
 func TestFullFile(t *testing.T) {
@@ -111,6 +113,7 @@ func TestFullFile(t *testing.T) {
 			CAFile: filepath.Join(dir, "certs/ca.pem"), TokenFile: "/home/alice/token"},
 		Env: "test", Tenant: "t1", Zone: "a", Version: "1.10", Advertise: "10.0.0.7", Owner: "Alice", Guard: Reject,
 		Probes: []string{"/healthz", "/ready"}, Drain: 5 * time.Second, Proxy: "[::1]:7000", Strict: true, NoMatch: Fail,
+		MaxStale: 90 * time.Second,
 	}
 	if d := cmp.Diff(want, s, cmp.AllowUnexported(), cmp.FilterPath(func(p cmp.Path) bool {
 		f := p.Last().String()
@@ -156,6 +159,8 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 		{"drain: soon", "no duration"},
 		{"drain: -1s", "between"},
 		{"drain: 2h", "between"},
+		{"max_stale: 300", `max_stale: "300" has no unit; say 300s`},
+		{"max_stale: 25h", "between"},
 		{"accept: mse", "lane.yaml:1: accept: has to be a list"},
 		{"accept: [[mse]]", "lane.yaml:1: accept: has to be one value, not a list"},
 		{"accept: [msee]", "did you mean mse?"},
@@ -230,7 +235,7 @@ func TestFilesThatAreFine(t *testing.T) {
 		"", "# nothing yet\n", "---\n", "consul:\n", "services: {}", "accept: []",
 		"env: &e test\nzone: *e\n", "\ufeffenv: test\n", "consul: { address: 'unix:///run/consul.sock' }",
 		"consul: { address: 'https://consul.example.com' }", "consul: { address: '[::1]:8500' }",
-		"proxy: localhost:0", "drain: 0s", "advertise: fe80::1", "strict: true", "strict: True",
+		"proxy: localhost:0", "drain: 0s", "max_stale: 0s", "advertise: fe80::1", "strict: true", "strict: True",
 	} {
 		if _, err := loadText(t, text); err != nil {
 			t.Errorf("%q: %v", text, err)

@@ -46,6 +46,8 @@ type Settings struct {
 	Strict  bool
 	NoMatch string // Fallback or Fail; Fail when Strict
 
+	MaxStale time.Duration // an answer of the registry that is older proves no absence
+
 	entries []Entry
 	files   []string
 }
