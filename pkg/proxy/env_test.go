@@ -136,7 +136,7 @@ func newEnv(t testing.TB, change func(*Config)) *env {
 	e := &env{t: t, reg: &fakeRegistry{}, log: traffic.NewLog(1000)}
 	e.reg.set()
 	cfg := Config{Registry: e.reg, Router: router, Lane: "dev-alice", Log: e.log,
-		Resolves: func(context.Context, string) bool { return false }, FirstAnswer: 200 * time.Millisecond}
+		Resolves: func(context.Context, string) bool { return false }, FirstAnswer: 200 * time.Millisecond, DialTimeout: testLimit}
 	if change != nil {
 		change(&cfg)
 	}

@@ -34,7 +34,7 @@ func newEntrance(t *testing.T, doc string, list ...Route) *entrance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := NewTransport(Config{Registry: s.reg, Router: router, Log: s.log, FirstAnswer: 200 * time.Millisecond})
+	tr, err := NewTransport(Config{Registry: s.reg, Router: router, Log: s.log, FirstAnswer: 200 * time.Millisecond, DialTimeout: testLimit})
 	if err != nil {
 		t.Fatal(err)
 	}

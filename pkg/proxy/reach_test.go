@@ -88,6 +88,43 @@ func TestDialFailureStaysInTheSet(t *testing.T) {
 	}
 }
 
+// An instance that answers is not away, whatever became of another connection.
+func TestAnAnswerEndsTheSkipping(t *testing.T) {
+	in, goOn := make(chan struct{}, 1), make(chan struct{})
+	busy := newBackend(t, "busy", func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			in <- struct{}{}
+			<-goOn
+		}
+	})
+	e := newEnv(t, nil)
+	e.reg.set(service("svc", instance("one", busy.addr(), "dev-alice")))
+	slow := make(chan int, 1)
+	c := e.client()
+	go func() {
+		resp, err := c.Get("http://svc/slow")
+		if err != nil {
+			slow <- 0
+			return
+		}
+		resp.Body.Close()
+		slow <- resp.StatusCode
+	}()
+	<-in
+	e.tr.ejected.hold = time.Hour
+	e.tr.ejected.add("one", time.Now())
+	if a := e.get("http://svc/"); a.status != 503 {
+		t.Errorf("it has refused: %d", a.status)
+	}
+	close(goOn)
+	if got := <-slow; got != 200 {
+		t.Errorf("the one under way: %d", got)
+	}
+	if a := e.get("http://svc/"); a.status != 200 {
+		t.Errorf("it has answered: %d %s", a.status, a.body)
+	}
+}
+
 // When bytes have left there is no second try.
 func TestNoRetryAfterTheFirstByte(t *testing.T) {
 	origin, heads := rawOrigin(t, "") // reads the head and hangs up

@@ -133,6 +133,18 @@ func (e *ejected) add(id string, now time.Time) {
 	e.live.Store(int32(len(e.till)))
 }
 
+// answered forgets an instance that has just answered: a connection that came too
+// late, or was turned away in a rush, must not cost all the others.
+func (e *ejected) answered(id string) {
+	if e.live.Load() == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.till, id)
+	e.live.Store(int32(len(e.till)))
+}
+
 // now lists the IDs that are still to be skipped, and forgets the others.
 func (e *ejected) now(now time.Time) []string {
 	if e.live.Load() == 0 {
@@ -170,6 +182,7 @@ func (c *call) reach(ctx context.Context, cat *lane.Catalog, ask *lane.Request, 
 		c.ex.Instance, c.ex.Addr = in.ID, in.Addr
 		err := try(in)
 		if err == nil {
+			c.t.ejected.answered(in.ID)
 			return in, nil
 		}
 		if ctx.Err() != nil {
