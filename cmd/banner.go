@@ -48,6 +48,8 @@ func (f *factory) banner(to io.Writer, st *control.Status) error {
 
 func note(v control.Service, child bool) string {
 	switch {
+	case v.State == control.StateUp && v.Note != "":
+		return ", " + v.Note
 	case v.State == control.StateUp:
 		return ""
 	case v.State == control.StateLocalClosed && child:

@@ -158,7 +158,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 	case errors.As(err, &denied):
 		return exitFailed, "the token (CONSUL_HTTP_TOKEN, or consul.token_file in lane.yaml) needs " + denied.Need, false
 	case errors.As(err, &held):
-		return exitFailed, "take another lane name, ask them to `lane down " + string(held.Held.Lane) + "`, or take it with --takeover", false
+		return exitFailed, "take another lane name, ask them to `lane down " + string(held.Held.Lane) + "`, take it with --takeover, or, if they agree, stand beside them with --join", false
 	case errors.As(err, &lost):
 		return exitFailed, "", false
 	case errors.As(err, &busy):

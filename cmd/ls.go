@@ -53,6 +53,7 @@ func (f *factory) registered(ctx context.Context, name lane.Name) ([]lane.Claim,
 	if err != nil {
 		return nil, nil, err
 	}
+	claims = client.WithActivity(ctx, claims)
 	instances, err := client.LaneInstances(ctx, name)
 	return claims, instances, err
 }

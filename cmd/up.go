@@ -31,6 +31,7 @@ type upOptions struct {
 	command  []string
 	flags    []config.Flag
 	takeOver bool
+	join     bool
 	detach   bool
 	plain    bool
 	json     bool
@@ -76,6 +77,9 @@ terminal, and its exit code becomes lane's.`,
 					return usagef("", "there is no command behind --")
 				}
 			}
+			if o.takeOver && o.join {
+				return usagef("", "either --takeover or --join: take the services, or stand beside whoever holds them")
+			}
 			if len(args) > 0 {
 				o.lane = args[0]
 			}
@@ -85,6 +89,7 @@ terminal, and its exit code becomes lane's.`,
 	}
 	c.Flags().VarP(&services, "service", "s", "service and port of its local process; may be repeated")
 	c.Flags().BoolVar(&o.takeOver, "takeover", false, "take the lane's services from whoever holds them")
+	c.Flags().BoolVar(&o.join, "join", false, "stand beside whoever holds the lane's services: both get a part of the calls")
 	c.Flags().BoolVarP(&o.detach, "detach", "d", false, "return when the lane is routable, and leave the session running")
 	c.Flags().BoolVar(&o.plain, "plain", false, "print lines, no terminal UI")
 	c.Flags().BoolVar(&o.json, "json", false, "with -d: print the session's status as JSON")
@@ -175,7 +180,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 	}
 	host, _ := os.Hostname() // shown only
 	opts := session.Options{
-		Lane: name, Mode: s.Register, TakeOver: o.takeOver, Owner: s.Owner, Host: host, Install: install,
+		Lane: name, Mode: s.Register, TakeOver: o.takeOver, Join: o.join, Owner: s.Owner, Host: host, Install: install,
 		Env: s.Env, Tenant: s.Tenant, Zone: s.Zone, Version: s.Version,
 		Proxy: s.Proxy, ProxyFixed: s.Source("proxy") != "default", Registry: f.consulConfig(s),
 		Policy: s.Policy(), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,

@@ -104,7 +104,11 @@ func (e *ClaimHeldError) Error() string {
 	h := e.Held
 	msg := fmt.Sprintf("%s in lane %s is held by %s", h.Service, h.Lane, lane.Holder(orUnknown(h.Owner), h.Host))
 	if h.Since != "" {
-		msg += " since " + h.Since + " (by their clock)"
+		msg += " since " + h.Since
+		if h.Active != "" {
+			msg += ", last active " + h.Active
+		}
+		msg += " (by their clock)"
 	}
 	return msg
 }

@@ -18,7 +18,9 @@ func (c *Client) RemoveLeftover(ctx context.Context, session string, claims []la
 		if err != nil {
 			return err
 		}
-		if !ok || now.Session == "" || now.Session == session {
+		// A new session of this machine has the same IDs. Those of another one never
+		// are: an instance that had joined its holder's is ours to remove.
+		if !ok || now.Session == "" || now.Session == session || now.Install != cl.Install {
 			mine = append(mine, cl.ID)
 		}
 	}

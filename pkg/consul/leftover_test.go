@@ -78,3 +78,75 @@ func TestASuccessorsClaimAndInstanceStay(t *testing.T) {
 		}
 	})
 }
+
+// Who has joined a claim leaves an instance behind that is no successor's.
+func TestWhatStoodBesideAClaimIsRemoved(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		c := open(t, addr)
+		service, l := unique("orders"), unique("dev-alice")
+		holder := session(t, c)
+		if err := holder.Claim(deadline(t), claim(l, service, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		h := c.NewHold(registration(l, service), consul.HoldOptions{App: true})
+		if err := h.Register(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		joined := claim(l, service, "bob")
+		joined.Install, joined.ID = "another", consul.InstanceID(lane.Name(l), service, "box")
+		if err := c.RemoveLeftover(deadline(t), "", []lane.Claim{joined}); err != nil {
+			t.Fatal(err)
+		}
+		if got := of(t, c, lane.Name(l), service); len(got) != 0 {
+			t.Errorf("left: %+v", got)
+		}
+		if got := claims(t, c, lane.Name(l)); len(got) != 1 || got[0].Owner != "alice" {
+			t.Errorf("the holder's claim: %+v", got)
+		}
+	})
+}
+
+func TestActivity(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		c := open(t, addr)
+		service, l := unique("orders"), unique("dev-alice")
+		s := session(t, c)
+		if err := s.Claim(deadline(t), claim(l, service, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		read := func() string {
+			all := c.WithActivity(deadline(t), claims(t, c, lane.Name(l)))
+			if len(all) != 1 {
+				t.Fatalf("claims %+v", all)
+			}
+			return all[0].Active
+		}
+		if got := read(); got != "" {
+			t.Errorf("before anything: %q", got)
+		}
+		for _, at := range []string{"10:00", "10:30"} {
+			if err := s.Active(deadline(t), lane.Name(l), service, at); err != nil || read() != at {
+				t.Errorf("Active = %v, read %q", err, read())
+			}
+		}
+		next := session(t, c) // it has taken the claim over; the other's word is not its own
+		if err := next.TakeOver(deadline(t), claims(t, c, lane.Name(l))[0], claim(l, service, "bob")); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(); got != "" {
+			t.Errorf("a successor's claim shows %q", got)
+		}
+		if err := next.Active(deadline(t), lane.Name(l), service, "11:00"); err != nil || read() != "" {
+			t.Errorf("over the other's lock: %v, %q", err, read())
+		}
+		if err := s.Destroy(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "after its end, and the lock's delay", func() bool {
+			return next.Active(deadline(t), lane.Name(l), service, "11:01") == nil && read() == "11:01"
+		})
+		if err := s.Active(deadline(t), "Bad_Lane", service, "x"); err == nil {
+			t.Error("no lane's name was written")
+		}
+	})
+}

@@ -105,7 +105,7 @@ func (s *Session) Claim(ctx context.Context, cl lane.Claim) error {
 			return err
 		}
 		if found && held.Session != "" {
-			return &ClaimHeldError{Held: held}
+			return &ClaimHeldError{Held: s.c.WithActivity(ctx, []lane.Claim{held})[0]}
 		}
 		// Nobody holds it: it was given up just now, or a lock delay runs.
 		select {

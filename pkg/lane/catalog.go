@@ -57,6 +57,7 @@ type Claim struct {
 	Registered string // the instance's name in the registry
 	ID         string // the instance's ID in the registry
 	Since      string // the holder's own clock: shown, never computed with
+	Active     string // the same, of its last request; empty: none, or not known
 }
 
 // Holder is an owner with the host, which an owner's name often ends with already.

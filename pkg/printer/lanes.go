@@ -60,6 +60,7 @@ type LaneService struct {
 	Registered string         `json:"registered"`
 	Session    string         `json:"session"`
 	Install    string         `json:"install"`
+	Active     string         `json:"active"` // the holder's own clock, of its last request
 	Instances  []LaneInstance `json:"instances"`
 }
 
@@ -96,7 +97,7 @@ func NewLaneDetails(claims []lane.Claim, instances map[string][]lane.Instance) [
 	for _, c := range claims {
 		s := at(string(c.Lane), c.Service)
 		s.Owner, s.Host, s.Since, s.Install, s.Session = c.Owner, c.Host, c.Since, c.Install, c.Session
-		s.Mode, s.Registered, s.Declared = c.Mode, c.Registered, c.Session != ""
+		s.Mode, s.Registered, s.Declared, s.Active = c.Mode, c.Registered, c.Session != "", c.Active
 	}
 	for service, list := range instances {
 		for _, i := range list {
@@ -215,7 +216,11 @@ func PrintLane(s *iostreams.IOStreams, d *LaneDetail) error {
 		t.Row(Text("service"), Text(v.Service), As(stateRole(v.State), v.State))
 		held := "not claimed: an instance that is missing here is a fallback"
 		if v.Declared {
-			held = fmt.Sprintf("claimed by %s at %s since %s (their clock)", orUnknown(v.Owner), orUnknown(v.Host), orUnknown(v.Since))
+			held = fmt.Sprintf("claimed by %s at %s since %s", orUnknown(v.Owner), orUnknown(v.Host), orUnknown(v.Since))
+			if v.Active != "" {
+				held += ", last active " + v.Active
+			}
+			held += " (their clock)"
 		}
 		t.Row(Text("claim"), Text(v.Service), Text(held))
 		if v.Registered != "" {

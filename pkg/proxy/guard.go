@@ -27,7 +27,8 @@ type Guard struct {
 	nearby pool
 	dial   dialer
 	// place is where the instance stands in the registry.
-	place atomic.Pointer[guardPlace]
+	place  atomic.Pointer[guardPlace]
+	served atomic.Uint64 // requests of the lane
 }
 
 // guardPlace is what a guard says of the instance that it stands for.
@@ -108,6 +109,9 @@ func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
 // InFlight counts the requests that are being served, upgraded connections
 // apart.
 func (g *Guard) InFlight() int { return g.srv.inFlight() }
+
+// Served counts the requests of the lane, as they come.
+func (g *Guard) Served() uint64 { return g.served.Load() }
 
 // verdict is what a guard does with a request.
 type verdict int
@@ -253,6 +257,7 @@ func (g *Guard) outcome(c *call, what string) {
 
 // passOn makes a request of the lane ready for the local process.
 func (g *Guard) passOn(c *call, h http.Header) {
+	g.served.Add(1)
 	g.outcome(c, traffic.GuardPassed)
 	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
 	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.place.Load().id, g.cfg.Local[0], 1

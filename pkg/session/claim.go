@@ -108,6 +108,9 @@ func (s *session) take(ctx context.Context, v *service) error {
 			return silent // it may be the holder
 		}
 	}
+	if s.o.Join && !s.o.TakeOver && held.Held.Install != s.o.Install {
+		return s.join(v, held.Held)
+	}
 	if !mine && !s.o.TakeOver {
 		return held
 	}

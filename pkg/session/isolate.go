@@ -83,6 +83,9 @@ func (v *service) strayed(caller netip.Addr) {
 // look at lanes has found it under its own.
 func (s *session) watchStrays(life context.Context, parts *parts, v *service) func(context.Context) error {
 	return func(ctx context.Context) error {
+		if s.o.Mode != ModeAuto || v.place().mode != ModeShared {
+			return nil
+		}
 		var caller netip.Addr
 		select {
 		case caller = <-v.stray:
@@ -115,15 +118,28 @@ func (s *session) watchStrays(life context.Context, parts *parts, v *service) fu
 	}
 }
 
-// isolate moves a service to its isolated name. In this order no request of the
-// lane fails: the claim names the new place, so that routers ask for it; the
-// instance stands in both; it leaves the old one. It may be called again after
-// an error.
+// isolate moves a service to its isolated name. It may be called again after an
+// error.
 func (s *session) isolate(ctx, life context.Context, parts *parts, v *service, caller netip.Addr) error {
+	return s.move(ctx, life, parts, v, ModeIsolated, func(next *place) error {
+		next.record = s.record(v, next)
+		return s.surely(ctx, func(ctx context.Context) error { return s.claims.session.Claim(ctx, next.record) })
+	}, func(next *place) {
+		s.learn(ctx, v, consul.ServicePolicy{Service: v.o.Name, Mode: ModeIsolated, Caller: caller.String(),
+			By: s.o.Owner + " on " + s.o.Host, Since: s.o.Now().Format(timeForm)})
+		s.o.Log.Warn("isolated", "service", v.o.Name, "name", next.reg.Name, "caller", caller.String())
+	})
+}
+
+// move brings a service to its other place. In this order no request of the lane
+// fails: the claim names the new place, so that routers ask for it; the instance
+// stands in both; it leaves the old one. there is called when it stands in both.
+// It may be called again after an error.
+func (s *session) move(ctx, life context.Context, parts *parts, v *service, mode string, name func(next *place) error, there func(next *place)) error {
 	old, next := v.first(), v.place()
 	if next == old {
 		var err error
-		if next, err = s.newPlace(v, ModeIsolated); err != nil {
+		if next, err = s.newPlace(v, mode); err != nil {
 			return err
 		}
 		next.hold.SetApp(v.health())
@@ -133,7 +149,7 @@ func (s *session) isolate(ctx, life context.Context, parts *parts, v *service, c
 			return err
 		}
 	}
-	if err := s.surely(ctx, func(ctx context.Context) error { return s.claims.session.Claim(ctx, next.record) }); err != nil {
+	if err := name(next); err != nil {
 		return err
 	}
 	next.touched.Store(true)
@@ -142,11 +158,9 @@ func (s *session) isolate(ctx, life context.Context, parts *parts, v *service, c
 	}
 	if next.stopBeat == nil {
 		next.stopBeat = parts.until(life, next.hold.Run)
+		v.guard.Moved(next.reg.ID)
+		there(next)
 	}
-	v.guard.Moved(next.reg.ID)
-	policy := consul.ServicePolicy{Service: v.o.Name, Mode: ModeIsolated, Caller: caller.String(),
-		By: s.o.Owner + " on " + s.o.Host, Since: s.o.Now().Format(timeForm)}
-	s.learn(ctx, v, policy)
 	select {
 	case <-time.After(overlap):
 	case <-ctx.Done(): // the end removes both
@@ -157,7 +171,6 @@ func (s *session) isolate(ctx, life context.Context, parts *parts, v *service, c
 		return err
 	}
 	v.drop(old)
-	s.o.Log.Warn("isolated", "service", v.o.Name, "name", next.reg.Name, "caller", caller.String())
 	return s.tell()
 }
 

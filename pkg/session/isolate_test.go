@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"lane/pkg/consul"
@@ -116,51 +114,15 @@ func TestACallerThatIgnoresLanesIsolates(t *testing.T) {
 		caller := w.options("desk")
 		caller.Services = nil
 		proxy := run(t, caller).up().Proxy
-		quit, done := make(chan struct{}), make(chan struct{})
-		var mu sync.Mutex
-		asked, wrong := 0, []string{}
-		go func() {
-			defer close(done)
-			u, err := url.Parse(proxy)
-			if err != nil {
-				return
-			}
-			client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(u)}}
-			defer client.CloseIdleConnections()
-			for {
-				select {
-				case <-quit:
-					return
-				default:
-				}
-				got := fetch(client, "http://"+orders+"/")
-				mu.Lock()
-				asked++
-				if got != "200 local" {
-					wrong = append(wrong, got)
-				}
-				mu.Unlock()
-			}
-		}()
-		enough := func(n int) {
-			t.Helper()
-			mu.Lock()
-			from := asked
-			mu.Unlock()
-			eventually(t, "requests of the lane", func() bool { mu.Lock(); defer mu.Unlock(); return asked >= from+n })
-		}
-		enough(20)
+		calls := w.calls(proxy, "http://"+orders+"/")
+		calls.more("", 20)
 
 		if got := w.stray(st.Services[0].Guard); got != "200 baseline" {
 			t.Errorf("the stray caller got %q", got)
 		}
 		eventually(t, "only the isolated name", func() bool { return w.names() == isolated })
-		enough(50)
-		close(quit)
-		<-done
-		if len(wrong) > 0 {
-			t.Errorf("%d of %d requests of the lane went wrong: %q", len(wrong), asked, wrong[0])
-		}
+		calls.more("", 50)
+		calls.stop("200 local")
 		now := r.status()
 		if v := now.Services[0]; v.Mode != session.ModeIsolated || v.Registered != isolated || v.State != control.StateUp {
 			t.Errorf("its status is %+v", v)

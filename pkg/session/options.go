@@ -43,6 +43,9 @@ type Options struct {
 	Services []Service
 	Mode     string
 	TakeOver bool // take claims from whoever holds them
+	// Join puts a second instance beside the one of whoever holds a claim, where
+	// that is another machine; the claim stays theirs.
+	Join bool
 
 	Owner, Host, Install string
 
@@ -103,6 +106,7 @@ type Options struct {
 	step time.Duration // bounds each step; 0 is stepLimit
 	hold consul.HoldOptions
 	here func(netip.Addr) bool // what the guards take for this machine
+	tick time.Duration         // between two looks at what others do; 0 is lookAround
 }
 
 // View is a session as its viewer sees it.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lane/pkg/control"
+	"lane/pkg/lane"
 	"lane/pkg/proxy"
 )
 
@@ -38,11 +39,12 @@ type service struct {
 	stop   func()          // ends what follows the local process and the callers
 
 	mu     sync.Mutex
-	places []*place // the newest last; more than one only while it moves
-	open   bool     // the local process is healthy
-	why    string   // it is not
-	lost   string   // the claim is gone
-	notes  []string // what its user should know of it
+	places []*place   // the newest last; more than one only while it moves
+	open   bool       // the local process is healthy
+	why    string     // it is not
+	lost   string     // the claim is gone
+	holder lane.Claim // who holds the claim, if that is not this session
+	notes  []string   // what its user should know of it
 }
 
 func newService(o Service, log *slog.Logger, now time.Time) *service {
@@ -235,6 +237,8 @@ func (v *service) status(session string) control.Service {
 		}
 	case !v.open:
 		st.State, st.Note = control.StateLocalClosed, v.why
+	case v.holder.Session != "":
+		st.Note = fmt.Sprintf("beside the instance of %s on %s, who holds the claim", orSomebody(v.holder.Owner), v.holder.Host)
 	}
 	return st
 }

@@ -63,6 +63,9 @@ func Run(ctx context.Context, o Options) error {
 	if o.step == 0 {
 		o.step = stepLimit
 	}
+	if o.tick == 0 {
+		o.tick = lookAround
+	}
 	if o.ClaimTTL == 0 {
 		o.ClaimTTL = 10 * time.Minute
 	}
@@ -196,8 +199,11 @@ func (s *session) Status(context.Context) control.Status {
 	}
 	st.Registry.State = "unknown"
 	if s.watcher != nil {
-		trust := s.watcher.Shown()
-		st.Warnings = warnings(s.watcher.Catalog(), s.names())
+		cat, trust := s.watcher.Catalog(), s.watcher.Shown()
+		st.Warnings = warnings(cat, s.names())
+		for _, v := range s.services {
+			st.Warnings = append(st.Warnings, company(cat, s.o.Lane, v)...)
+		}
 		st.Registry.State, st.Registry.Since = stateWord(trust.State), trust.Since
 		if err := s.watcher.Err(); err != nil {
 			st.Registry.Error = err.Error()

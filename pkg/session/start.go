@@ -186,10 +186,15 @@ func (s *session) register(ctx, life context.Context, parts *parts) error {
 		p := v.place()
 		p.stopBeat = parts.until(life, p.hold.Run)
 		follow := []func(context.Context) error{v.follow}
-		if s.o.Mode == ModeAuto && p.mode == ModeShared {
+		if _, ok := v.joined(); ok {
+			follow = append(follow, s.beside(life, parts, v))
+		} else {
 			follow = append(follow, s.watchStrays(life, parts, v))
 		}
 		v.stop = parts.until(life, follow...)
+	}
+	if len(s.services) > 0 {
+		parts.run(life, s.active)
 	}
 	return s.warmUp(ctx)
 }

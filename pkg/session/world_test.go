@@ -292,12 +292,13 @@ type local struct {
 	srv    *http.Server
 	ended  chan struct{}
 	health int
+	word   string        // what it answers
 	slow   chan struct{} // /slow waits for its end
 	inside chan struct{} // one for each request that waits
 }
 
 func newLocal(t *testing.T) *local {
-	l := &local{t: t, addr: "127.0.0.1:0", health: http.StatusOK, slow: make(chan struct{}), inside: make(chan struct{}, 8)}
+	l := &local{t: t, addr: "127.0.0.1:0", health: http.StatusOK, word: "local", slow: make(chan struct{}), inside: make(chan struct{}, 8)}
 	l.open()
 	t.Cleanup(l.close)
 	return l
@@ -344,5 +345,14 @@ func (l *local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	_, _ = io.WriteString(w, "local")
+	l.mu.Lock()
+	word := l.word
+	l.mu.Unlock()
+	_, _ = io.WriteString(w, word)
+}
+
+func (l *local) says(word string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.word = word
 }

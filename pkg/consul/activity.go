@@ -1,0 +1,70 @@
+package consul
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+
+	"lane/pkg/lane"
+)
+
+// activityPrefix holds when the holder of a claim last served a request of its
+// lane: <lane>/<service>. It is no part of the claim: each write of that wakes
+// every router, and nobody watches this.
+const activityPrefix = "lane/activity/"
+
+// Active writes when a service of this session last served a request of its
+// lane, as the holder's own clock has it. The key dies with the session. Where
+// another session has locked it, which may live on a little after it has lost
+// its claim, nothing is written.
+func (s *Session) Active(ctx context.Context, l lane.Name, service, at string) error {
+	if err := checkClaim(lane.Claim{Lane: l, Service: service}); err != nil {
+		return err
+	}
+	return s.c.do(ctx, "write the last activity of "+service, `key:write on the prefix "lane/activity/"`, func(ctx context.Context) error {
+		_, _, err := s.c.api.KV().Acquire(&api.KVPair{Key: activityPrefix + string(l) + "/" + service, Value: []byte(at), Session: s.ID()}, write(ctx))
+		return err
+	})
+}
+
+// WithActivity adds to claims when each was last active, as far as that can be
+// read: it is shown, and nothing is decided by it.
+func (c *Client) WithActivity(ctx context.Context, claims []lane.Claim) []lane.Claim {
+	if len(claims) == 0 {
+		return claims
+	}
+	prefix := activityPrefix
+	if one := claims[0].Lane; !differ(claims, one) {
+		prefix += string(one) + "/"
+	}
+	var pairs api.KVPairs
+	err := c.do(ctx, "read the last activity", `key:read on the prefix "lane/activity/"`, func(ctx context.Context) (err error) {
+		pairs, _, err = c.api.KV().List(prefix, query(ctx))
+		return err
+	})
+	if err != nil {
+		return claims
+	}
+	at := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		if len(p.Value) <= maxNote {
+			at[strings.TrimPrefix(p.Key, activityPrefix)+" "+p.Session] = string(p.Value)
+		}
+	}
+	out := make([]lane.Claim, len(claims))
+	for i, cl := range claims {
+		cl.Active = at[string(cl.Lane)+"/"+cl.Service+" "+cl.Session]
+		out[i] = cl
+	}
+	return out
+}
+
+func differ(claims []lane.Claim, l lane.Name) bool {
+	for _, cl := range claims {
+		if cl.Lane != l {
+			return true
+		}
+	}
+	return false
+}
