@@ -11,12 +11,15 @@ import (
 
 // factory is what the commands need of the world around them.
 type factory struct {
-	io         *iostreams.IOStreams
-	getenv     func(string) string
-	environ    []string
-	dir        string // where lane.yaml is looked for, upward
-	now        func() time.Time
-	force      <-chan struct{} // closed by the second signal
+	io      *iostreams.IOStreams
+	getenv  func(string) string
+	environ []string
+	dir     string // where lane.yaml is looked for, upward
+	now     func() time.Time
+	force   <-chan struct{} // closed by the second signal
+	// hangups, if set, gives the signals that a supervisor sends when it has moved a
+	// log away. Before it is called they end the process.
+	hangups    func() <-chan struct{}
 	executable func() (string, error)
 	build      func() (*debug.BuildInfo, bool)
 }

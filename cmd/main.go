@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,9 +19,11 @@ var errInterrupted = errors.New("interrupted")
 // Main is the program: it runs the command line of this process and returns its
 // exit code.
 func Main() int {
-	ctx, force, stop := context.Background(), (<-chan struct{})(nil), func() {}
+	ctx, stop := context.Background(), func() {}
+	var force <-chan struct{}
+	var hangups func() <-chan struct{}
 	if !brief(os.Args[1:]) {
-		ctx, force, stop = signals()
+		ctx, force, hangups, stop = signals()
 	}
 	defer stop()
 	dir, err := os.Getwd()
@@ -28,7 +31,7 @@ func Main() int {
 		dir = "."
 	}
 	f := &factory{
-		io: iostreams.System(), getenv: os.Getenv, environ: os.Environ(), dir: dir, now: time.Now, force: force,
+		io: iostreams.System(), getenv: os.Getenv, environ: os.Environ(), dir: dir, now: time.Now, force: force, hangups: hangups,
 		executable: os.Executable, build: debug.ReadBuildInfo,
 	}
 	return f.run(ctx, os.Args[1:])
@@ -39,30 +42,45 @@ func Main() int {
 func brief(args []string) bool { return len(args) > 0 && args[0] == "version" }
 
 // signals makes the one signal context: the first signal ends it, the second
-// one closes force, which ends the waiting of a clean end.
-func signals() (ctx context.Context, force <-chan struct{}, stop func()) {
+// one closes force, which ends the waiting of a clean end. Whoever calls hangups
+// gets those signals from then on, and they end nothing.
+func signals() (ctx context.Context, force <-chan struct{}, hangups func() <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	got := make(chan os.Signal, 4)
 	signal.Notify(got, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	again, quit, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var taken atomic.Bool
+	hung := make(chan struct{}, 1)
 	go func() {
 		defer close(done)
-		for n := 0; ; n++ {
+		for n := 0; ; {
+			var sig os.Signal
 			select {
 			case <-quit:
 				return
-			case <-got:
+			case sig = <-got:
 			}
-			if n == 0 {
+			if sig == syscall.SIGHUP && taken.Load() {
+				select {
+				case hung <- struct{}{}:
+				default: // one that nobody has answered yet says the same
+				}
+				continue
+			}
+			if n++; n == 1 {
 				cancel(errInterrupted)
-			} else if n == 1 {
+			} else if n == 2 {
 				close(again)
 			}
 		}
 	}()
 	// The signals are not given back: the process ends now, with the code that is
 	// decided, and each of the three would wait for the runtime's own thread.
-	return ctx, again, func() {
+	hangups = func() <-chan struct{} {
+		taken.Store(true)
+		return hung
+	}
+	return ctx, again, hangups, func() {
 		close(quit)
 		<-done
 		cancel(nil)

@@ -35,7 +35,7 @@ func (o *observedOptions) flags(c *cobra.Command, as string) {
 	fl := c.Flags()
 	fl.StringVar(&o.admin, "admin", "127.0.0.1:0", "`ADDRESS` for metrics and health; \"\" is none")
 	fl.StringArrayVar(&o.hosts, "admin-host", nil, "`HOST` by which others name the admin port; may be repeated")
-	fl.StringVar(&o.accessLog, "access-log", "", "`FILE` to append a JSON line to for each request; - is standard output")
+	fl.StringVar(&o.accessLog, "access-log", "", "`FILE` to append a JSON line to for each request, opened again at SIGHUP; - is standard output")
 	fl.BoolVar(&o.aliases, "metric-aliases", false, "also show gray_fallback_total and gray_tag_missing_total")
 	fl.BoolVar(&o.announce, "announce", true, "register as "+as+", for lane top and --wait")
 }
@@ -48,6 +48,9 @@ type observed struct {
 	admin   *adminport.Server // nil: none
 	access  *accesslog.Log    // nil: none
 	hold    *consul.Hold      // nil: not announced
+	// hangups say that the access log's file was moved away; nil: nobody says so.
+	hangups <-chan struct{}
+	reopen  func()
 }
 
 // router is a gateway or a sidecar as whoever looks at it has to know it.
@@ -83,6 +86,9 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 			return nil, fmt.Errorf("the access log: %w", err)
 		}
 		opts.AccessLost = w.access.Lost
+		if ao.Path != "" && f.hangups != nil {
+			w.hangups, w.reopen = f.hangups(), func() { f.reopen(w.access, o.accessLog) }
+		}
 	}
 	w.meter = metrics.New(opts)
 	if o.admin == "" {
@@ -157,6 +163,18 @@ func (w *observed) run(ctx context.Context) error {
 	if w.access != nil {
 		parts.Go(func() error { return w.access.Run(ctx, w.log) })
 	}
+	if w.hangups != nil {
+		parts.Go(func() error {
+			for {
+				select {
+				case <-w.hangups:
+					w.reopen()
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		})
+	}
 	if w.admin != nil {
 		parts.Go(func() error { return w.admin.Run(ctx) })
 	}
@@ -164,6 +182,16 @@ func (w *observed) run(ctx context.Context) error {
 		parts.Go(func() error { return w.announced(ctx) })
 	}
 	return parts.Wait()
+}
+
+// reopen opens the access log's file again, and says so: from then on nothing is
+// written to the old one.
+func (f *factory) reopen(l *accesslog.Log, path string) {
+	if err := l.Reopen(); err != nil {
+		f.logger(slog.LevelWarn).Error("the access log is not opened again, the old file stays in use", "error", err)
+		return
+	}
+	fmt.Fprintf(f.io.Err, "lane: the access log is opened again: %s\n", path)
 }
 
 // announced keeps the router in the registry. That it cannot is an error of the

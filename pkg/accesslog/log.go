@@ -77,12 +77,14 @@ func (l *Log) Reopen() error {
 	if l.o.Path == "" {
 		return nil
 	}
+	// No line is written meanwhile: one that came when the new file was there to see
+	// would still stand in the old one.
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	f, err := open(l.o.Path)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	old := l.file
 	l.file = f
 	if old == nil {

@@ -266,6 +266,59 @@ func TestReopenAfterTheFileWasMoved(t *testing.T) {
 	}
 }
 
+// While requests go on, each of their lines is in one of the files, in order, and
+// what began after a file was opened again is not in the one before.
+func TestNoLineIsLostWhileFilesChange(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // where an open file cannot be moved
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "access.log")
+	l, err := Open(Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := traffic.NewLog(1 << 16)
+	stop := run(t, l, from)
+	const files, lines = 10, 1000
+	var begins [files]int // the first line that is not in the file before
+	next := 1
+	for i := range files {
+		if i > 0 {
+			if err := os.Rename(path, fmt.Sprint(path, ".", i-1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Reopen(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begins[i] = next
+		for range lines {
+			from.Put(traffic.Exchange{ReqSize: int64(next)})
+			next++
+		}
+	}
+	stop()
+	if err := os.Rename(path, fmt.Sprint(path, ".", files-1)); err != nil {
+		t.Fatal(err)
+	}
+	want := 1
+	for i := range files {
+		for line := range strings.Lines(read(t, fmt.Sprint(path, ".", i))) {
+			if !strings.Contains(line, fmt.Sprintf(`"req_bytes":%d,`, want)) {
+				t.Fatalf("file %d: %s instead of line %d", i, line, want)
+			}
+			if i+1 < files && want >= begins[i+1] {
+				t.Fatalf("line %d is in file %d, which was closed before it", want, i)
+			}
+			want++
+		}
+	}
+	if want != next || l.Lost() != 0 {
+		t.Errorf("%d of %d lines, %d lost", want-1, next-1, l.Lost())
+	}
+}
+
 func TestReopenThatFailsKeepsTheOldFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	if err := os.Mkdir(dir, 0o700); err != nil {
