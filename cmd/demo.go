@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 
@@ -28,15 +30,20 @@ func newDemoCmd(f *factory) *cobra.Command {
 	o := &demoOptions{}
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "See it work on this machine alone: a bookshop, two lanes, traffic",
+		Short: "See it work on this machine alone: a bookshop, three lanes, traffic",
 		Long: `Run a whole test environment on this machine: an embedded registry, a bookshop of
-four services that call each other, and two lanes: dev-alice with a local
-reviews, dev-bob with a local ratings. On a terminal it sends tagged and untagged
-requests and shows dev-alice's session; q or Ctrl-C ends it.
+four services, each behind a sidecar, a gateway that colors by rules, and three
+lanes: dev2 with alice's local reviews, dev3 with bob's ratings, canary with the
+next details. The services know nothing of lanes and pass on only x-request-id.
+
+On a terminal it sends traffic and shows alice's session. The bookshop's page, at
+the gateway's port, shows in a browser which lane served which part, and has links
+into the lanes. t shows that address, and commands for another terminal: push and
+roll back rules, kill a lane, watch them all. q or Ctrl-C ends it.
 
 With --once, or without a terminal, it prints a tour instead: each line is a claim
-about lanes that has just been checked with real requests. It exits 0 only if all
-of them held.
+about lanes that has just been checked with real requests, while customers come and
+go. It exits 0 only if all of them held.
 
 It uses free ports of the loopback address and a temporary directory, reads
 neither settings nor Consul's variables, and removes everything at its end.`,
@@ -61,20 +68,62 @@ func runDemo(ctx context.Context, f *factory, o *demoOptions) error {
 	if o.once || o.json || !f.screen() {
 		return runTour(ctx, f, o)
 	}
-	err := demo.Show(ctx, demo.Options{Now: f.now}, o.rate, func(ctx context.Context, v demo.View) error {
-		return f.watch(ctx, v, tui.Options{Demo: true})
+	err := demo.Show(ctx, demo.Options{Now: f.now, Program: f.program()}, o.rate, func(ctx context.Context, w *demo.World) error {
+		return f.watch(ctx, w.Alice(), tui.Options{Demo: true,
+			Hint: "shop " + w.Shop() + " in a browser; t: what else to try", Try: toTry(w)})
 	})
 	interrupted := errors.Is(err, tui.ErrInterrupted) || errors.Is(err, errInterrupted)
 	if err != nil && !interrupted {
 		return err
 	}
-	if _, err := fmt.Fprintln(f.io.Err, "removed: the lanes dev-alice and dev-bob, the four services of the bookshop, and their registry"); err != nil {
+	if _, err := fmt.Fprintln(f.io.Err, "removed: the three lanes, the bookshop with its sidecars and its gateway, and the registry"); err != nil {
 		return err
 	}
 	if interrupted {
 		return &exitError{code: exitInterrupted}
 	}
 	return nil
+}
+
+// toTry is what to do while the demo runs, as lines of a screen.
+func toTry(w *demo.World) []string {
+	lines := []string{"In a browser: who serves which part, and links into each lane", "  " + w.Shop(), "",
+		"In another terminal: each takes effect at once"}
+	for _, t := range w.Try() {
+		if t.What != "" {
+			lines = append(lines, "  # "+t.What)
+		}
+		lines = append(lines, "  "+t.Command)
+	}
+	return lines
+}
+
+// program is how the user calls this program in another terminal.
+func (f *factory) program() string {
+	const name = "lane"
+	exe, err := f.executable()
+	if err != nil {
+		return name
+	}
+	if found, err := exec.LookPath(name); err == nil && sameFile(found, exe) {
+		return name
+	}
+	if strings.Contains(exe, "go-build") { // of go run, gone with it
+		return "go run ."
+	}
+	if strings.ContainsAny(exe, " '\"\\$") {
+		return name
+	}
+	return exe
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 func runTour(ctx context.Context, f *factory, o *demoOptions) error {

@@ -88,6 +88,7 @@ func TestRulesThatEveryRouterApplies(t *testing.T) {
 	e.router(t, "lane-sidecar", "sc-1", "passing", applies(`"revision":8`))  // a newer one came in between
 	e.router(t, "lane-gateway", "gw-2", "critical", nil)                     // dead, so it routes nothing
 	e.router(t, "lane-sidecar", "sc-2", "critical", applies(`"revision":7`)) // sick, and it answers
+	e.router(t, "lane-sidecar", "sc-3", "passing", applies(`"revision":0`))  // it has no rules
 	states, err := waitForRules(t.Context(), e.client, 7, time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func TestRulesThatEveryRouterApplies(t *testing.T) {
 	for _, s := range states {
 		got[s.ID] = fmt.Sprintf("%s %d", s.State, s.Revision)
 	}
-	for id, want := range map[string]string{"gw-1": "applied 7", "sc-1": "applied 8", "gw-2": "dead 0", "sc-2": "applied 7"} {
+	for id, want := range map[string]string{"gw-1": "applied 7", "sc-1": "applied 8", "gw-2": "dead 0", "sc-2": "applied 7", "sc-3": "none 0"} {
 		if got[id] != want {
 			t.Errorf("%s: %s, want %s", id, got[id], want)
 		}
@@ -112,6 +113,7 @@ func TestRulesThatOneRouterDoesNotApply(t *testing.T) {
 		"old":     {applies(`"revision":6`), routerWaiting, 300 * time.Millisecond},
 		"refused": {applies(`"revision":6,"refused":7,"why":"line 3"`), routerRefused, time.Minute}, // known at once
 		"broken":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, routerSilent, 300 * time.Millisecond},
+		"none":    {applies(`"revision":0`), routerWaiting, 300 * time.Millisecond}, // a gateway without rules is to have some
 		"absent":  {nil, routerSilent, 300 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {

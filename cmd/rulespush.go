@@ -24,7 +24,7 @@ type publishOptions struct {
 
 func (o *publishOptions) flags(c *cobra.Command) {
 	c.Flags().StringVar(&o.note, "note", "", "`TEXT` that says why, for the history")
-	c.Flags().DurationVar(&o.wait, "wait", 0, "wait so long until every gateway and sidecar has applied it, else exit 1")
+	c.Flags().DurationVar(&o.wait, "wait", 0, "wait so long until every gateway has applied it, else exit 1")
 	jsonFlag(c, &o.json)
 }
 
@@ -52,8 +52,8 @@ with your name, the time and --note. - is standard input. A document that is act
 already makes no revision. If somebody else's revision comes in between, nothing is
 written; with --base N, also if another revision than N is active when it begins.
 
-With --wait it shows which revision each gateway and sidecar has applied, and exits 1
-if one of them does not apply the new one in that time.`,
+With --wait it shows which revision each gateway has applied, and exits 1 if one of
+them does not apply the new one in that time. Sidecars color nothing: they have none.`,
 		Example: `  lane rules push rules.yaml --note 'buyers of the new checkout'
   lane rules push rules.yaml --wait 10s`,
 		Args: cobra.ExactArgs(1),
@@ -155,7 +155,7 @@ type routerState struct {
 	ID       string `json:"id"`
 	Service  string `json:"service"`
 	Admin    string `json:"admin"`
-	State    string `json:"state"`    // applied | waiting | refused | silent | dead
+	State    string `json:"state"`    // applied | waiting | refused | silent | dead | none
 	Revision int    `json:"revision"` // that holds there
 	Why      string `json:"why,omitempty"`
 }
@@ -167,6 +167,7 @@ const (
 	routerRefused = "refused" // it says that the revision cannot hold there
 	routerSilent  = "silent"  // it does not answer
 	routerDead    = "dead"    // nor does the registry think that it lives
+	routerNone    = "none"    // a sidecar that colors nothing: no rules to apply
 )
 
 // rulesEvery is how often the routers are asked.
@@ -220,6 +221,8 @@ func (a *admin) stateOf(ctx context.Context, r consul.Router, revision int) rout
 		s.State, s.Why = routerDead, err.Error()
 	case err != nil:
 		s.State, s.Why = routerSilent, err.Error()
+	case r.Service == consul.SidecarService && rev.Revision == 0 && rev.Refused == 0:
+		s.State = routerNone
 	case rev.Revision >= revision: // a newer one may have come in between
 		s.State = routerApplied
 	case rev.Refused >= revision:
@@ -229,7 +232,7 @@ func (a *admin) stateOf(ctx context.Context, r consul.Router, revision int) rout
 }
 
 func (f *factory) printRouters(all []routerState) error {
-	roles := map[string]printer.Role{routerApplied: printer.Good, routerWaiting: printer.Warn, routerDead: printer.Dim}
+	roles := map[string]printer.Role{routerApplied: printer.Good, routerWaiting: printer.Warn, routerDead: printer.Dim, routerNone: printer.Dim}
 	t := printer.NewTable(f.io, "ROUTER", "STATE", "REVISION", "ADMIN", "WHY").Whole()
 	for _, s := range all {
 		role, known := roles[s.State]

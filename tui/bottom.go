@@ -19,6 +19,8 @@ func (m *model) statusLine() string {
 		left = append(left, "help")
 	case m.screen == screenServices:
 		left = append(left, "services")
+	case m.screen == screenTry:
+		left = append(left, "what to try")
 	case m.screen == screenDetail:
 		left = append(left, "exchange "+count(m.detail.of.Seq))
 	}

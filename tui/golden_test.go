@@ -42,6 +42,13 @@ func newUser(t *testing.T, w, h int, opts ...func(*Options)) *user {
 func attached(o *Options) { o.Attached = true }
 func demo(o *Options)     { o.Demo = true }
 
+// proposing is a demo that says what to try.
+func proposing(o *Options) {
+	demo(o)
+	o.Hint = "shop http://127.0.0.1:40001/ in a browser; t shows what to try"
+	o.Try = []string{"In a browser", "  http://127.0.0.1:40001/", "", "In another terminal", "  export CONSUL_HTTP_ADDR=http://127.0.0.1:40002"}
+}
+
 // unused is a session that has seen no traffic.
 func unused(s *control.Status) { s.Counts = control.Counts{} }
 
@@ -185,10 +192,14 @@ func TestGolden(t *testing.T) {
 		{"help-attached", []func(*Options){attached}, func(u *user) { u.running().keys("?") }},
 		{"help-demo", []func(*Options){demo}, func(u *user) { u.running().keys("?") }},
 		{"empty-demo", []func(*Options){demo}, func(u *user) { u.status(unused) }},
+		{"running-try", []func(*Options){proposing}, func(u *user) { u.running() }},
+		{"try", []func(*Options){proposing}, func(u *user) { u.running().keys("t") }},
 		{"services-many", nil, func(u *user) { u.running(many) }},
 		{"services", nil, func(u *user) { u.running().keys("s") }},
 		{"services-troubled", []func(*Options){attached}, func(u *user) {
-			u.running(troubled, func(s *control.Status) { s.Owner, s.Child, s.Log = "alice@desk-7", "go run .", "/run/user/1000/lane/4711.log" }).keys("s")
+			u.running(troubled, func(s *control.Status) {
+				s.Owner, s.Child, s.Log = "alice@desk-7", "go run .", "/run/user/1000/lane/4711.log"
+			}).keys("s")
 		}},
 		{"services-none", nil, func(u *user) { u.running(func(s *control.Status) { s.Services = nil }).keys("s") }},
 		{"no-later-problem", nil, func(u *user) { u.running().keys("n") }},

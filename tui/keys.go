@@ -27,6 +27,7 @@ const (
 	actHelp
 	actQuit
 	actInterrupt
+	actTry
 )
 
 // place is where a key works.
@@ -37,7 +38,8 @@ const (
 	inDetail
 	inServices
 	inHelp
-	everywhere = inList | inDetail | inServices | inHelp
+	inTry
+	everywhere = inList | inDetail | inServices | inHelp | inTry
 )
 
 // binding is a key as data: the footer, the help screen and the documentation
@@ -64,7 +66,7 @@ func bindings() []binding {
 		bind(actTop, everywhere, "", "g home", "first line", "g", "home"),
 		bind(actBottom, everywhere, "", "G end", "newest line, and follow", "G", "end"),
 		bind(actOpen, inList, "enter detail", "enter", "show it in full", "enter"),
-		bind(actBack, inDetail|inServices|inHelp, "esc back", "esc", "back; or end the filter", "esc", "enter"),
+		bind(actBack, inDetail|inServices|inHelp|inTry, "esc back", "esc", "back; or end the filter", "esc", "enter"),
 		bind(actBack, inList, "", "esc", "", "esc"),
 		bind(actFilter, inList, "/ filter", "/", "filter the list", "/"),
 		bind(actNextProblem, inList|inDetail, "n/N error", "n", "next error or fallback", "n"),

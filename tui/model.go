@@ -19,6 +19,7 @@ const (
 	screenDetail
 	screenServices
 	screenHelp
+	screenTry
 )
 
 // place is whose keys work on the screen.
@@ -30,6 +31,8 @@ func (s screen) place() place {
 		return inServices
 	case screenHelp:
 		return inHelp
+	case screenTry:
+		return inTry
 	}
 	return inList
 }
@@ -50,6 +53,8 @@ type model struct {
 	quitting string // what q does, for the help
 	fixed    look
 	binds    []binding
+	hint     string
+	try      []string
 
 	width, height int
 	now           time.Time
@@ -94,9 +99,14 @@ func newModel(o Options) model {
 		owner: !o.Attached && !o.Demo,
 		fixed: fixed,
 		binds: bindings(),
+		hint:  o.Hint,
+		try:   o.Try,
 		now:   now,
 		list:  newList(fixed.text),
 		rate:  rate{since: now},
+	}
+	if len(o.Try) > 0 {
+		m.binds = append(m.binds, tryKey())
 	}
 	switch {
 	case o.Demo:
@@ -202,11 +212,13 @@ func (m model) press(msg tea.KeyMsg) model {
 		return m.open(screenHelp)
 	case actServices:
 		return m.open(screenServices)
+	case actTry:
+		return m.open(screenTry)
 	}
 	switch m.screen {
 	case screenDetail:
 		return m.pressDetail(act)
-	case screenHelp, screenServices:
+	case screenHelp, screenServices, screenTry:
 		if act == actBack {
 			m.screen = m.under
 			return m

@@ -282,9 +282,9 @@ func TestHelpHasAllKeys(t *testing.T) {
 
 // TestKeysAreUnambiguous: one key does one thing in one place.
 func TestKeysAreUnambiguous(t *testing.T) {
-	for _, in := range []place{inList, inDetail, inServices, inHelp} {
+	for _, in := range []place{inList, inDetail, inServices, inHelp, inTry} {
 		seen := map[string]action{}
-		for _, b := range bindings() {
+		for _, b := range append(bindings(), tryKey()) {
 			if b.where&in == 0 {
 				continue
 			}
@@ -296,6 +296,14 @@ func TestKeysAreUnambiguous(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Only who has something to propose has the key for it.
+func TestWhatToTry(t *testing.T) {
+	u := newUser(t, 80, 24, proposing).running()
+	u.wantScreen("shop http://127.0.0.1:40001/").keys("t").wantScreen("export CONSUL_HTTP_ADDR", "what to try").keys("?").wantScreen("what to try meanwhile")
+	u.keys("t", "esc").wantScreen("not:export CONSUL_HTTP_ADDR", "ROUTE")
+	newUser(t, 80, 24, demo).running().keys("t").wantScreen("not:what to try", "ROUTE").keys("?").wantScreen("not:what to try")
 }
 
 func TestGoneAndBack(t *testing.T) {

@@ -41,6 +41,11 @@ type Options struct {
 	// is at stake, and that no other command reaches it: q asks nothing, the help
 	// says what it does, and no command is proposed.
 	Demo bool
+	// Hint stands above the list, and Try is behind the key t: what there is to do
+	// besides looking, a line each, headings without a blank before them. Empty: no
+	// such line, no such key.
+	Hint string
+	Try  []string
 	// FPS is how often the screen is drawn at most; 0 is 15, more than 15 is 15.
 	FPS int
 	// Attached says that somebody else owns the session: q leaves it running.

@@ -69,6 +69,9 @@ func (m *model) problems() []problem {
 	if m.lostNow > 0 && m.now.Sub(m.lostAt) < rateWindow {
 		out = append(out, problem{text: " ! " + count(m.lostNow) + " rows came too fast for this list; their requests were served", class: warnText})
 	}
+	if m.hint != "" {
+		out = append(out, problem{text: " " + m.fixed.text.clean(m.hint, 200), class: bold})
+	}
 	return out
 }
 
@@ -218,6 +221,8 @@ func (m *model) text() (lines []cell, at scroll) {
 		return helpLines(m.binds, m.quitting, m.owner, m.width-2), m.reading
 	case screenServices:
 		return m.servicesText(m.width - 2), m.reading
+	case screenTry:
+		return m.tryLines(), m.reading
 	}
 	return detailLines(&m.detail.of, m.fixed, m.width-2), m.detail.scroll
 }

@@ -3,7 +3,6 @@ package demo
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,17 +13,15 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"lane/pkg/lane"
 )
 
 func mkdir(dir string) error { return os.Mkdir(dir, 0o700) }
 
-// caller sends requests, through a session's proxy or straight. Each has a trace
-// of its own.
+// caller sends requests: straight, as a browser does, or through a session's proxy,
+// each with a trace id of its own.
 type caller struct {
 	t     *http.Transport
-	asked *atomic.Uint64 // shared, so that no two traces are one
+	asked *atomic.Uint64 // shared, so that no two ids are one; nil sends none
 }
 
 func newCaller(asked *atomic.Uint64, proxy *url.URL) *caller {
@@ -37,27 +34,23 @@ func newCaller(asked *atomic.Uint64, proxy *url.URL) *caller {
 
 func (c *caller) close() { c.t.CloseIdleConnections() }
 
-// get asks for a URL; tag is written as it is, "" writes none.
-func (c *caller) get(ctx context.Context, target, tag string) (answer, error) {
-	h := http.Header{}
-	if tag != "" {
-		h[lane.HeaderTag] = []string{tag}
-	}
-	return c.with(ctx, target, h)
-}
-
-func (c *caller) with(ctx context.Context, target string, h http.Header) (answer, error) {
+// get asks for a URL, with headers as pairs of a name and a value. An empty value
+// writes none.
+func (c *caller) get(ctx context.Context, target string, headers ...string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return answer{}, err
 	}
-	req.Header = h
-	id := fmt.Sprintf("demo-%d", c.asked.Add(1))
-	sum := sha256.Sum256([]byte(id)) // looks like a trace's ids, and is the same each time
-	h["Traceparent"] = []string{fmt.Sprintf("00-%x-%x-01", sum[:16], sum[16:24])}
-	h["X-Request-Id"] = []string{id}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i+1] != "" {
+			req.Header[headers[i]] = []string{headers[i+1]}
+		}
+	}
+	if c.asked != nil {
+		req.Header[passedOn] = []string{fmt.Sprintf("demo-%d", c.asked.Add(1))}
+	}
 	res, err := c.t.RoundTrip(req)
 	if err != nil {
 		return answer{}, fmt.Errorf("GET %s: %w", target, err)
@@ -84,14 +77,6 @@ func (o *outside) got() http.Header {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.last
-}
-
-// register puts a service of the baseline into the registry as any deployment
-// would: through the registry's API, with no word of lanes.
-func (w *World) register(ctx context.Context, s *service) error {
-	host, port, _ := strings.Cut(s.addr, ":")
-	return w.api(ctx, http.MethodPut, "/v1/agent/service/register",
-		map[string]any{"ID": s.name + "-1", "Name": s.name, "Address": host, "Port": json.Number(port)}, nil)
 }
 
 // api makes one request to the registry's API.
@@ -125,7 +110,8 @@ func (w *World) api(ctx context.Context, method, path string, in, out any) error
 	return json.Unmarshal(text, out)
 }
 
-// picture is everything that the registry holds, but for clocks and indexes.
+// picture is everything that the registry holds, but for clocks and indexes, and
+// for the rules and switches, which are everybody's.
 func (w *World) picture(ctx context.Context) (string, error) {
 	var services map[string]struct {
 		Service, Address string
@@ -149,6 +135,9 @@ func (w *World) picture(ctx context.Context) (string, error) {
 		lines = append(lines, "check "+id+" "+c.ServiceID)
 	}
 	for _, k := range keys {
+		if strings.HasPrefix(k.Key, "lane/rules/") || strings.HasPrefix(k.Key, "lane/switches/") {
+			continue
+		}
 		lines = append(lines, "key "+k.Key+" "+k.Session)
 	}
 	for _, s := range sessions {

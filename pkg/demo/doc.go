@@ -1,14 +1,16 @@
-// Package demo is a whole test environment on one machine: an embedded registry,
-// a bookshop of four baseline services that call each other through the engine,
-// and two developers' lanes; with a tour that checks each of its claims, and
-// traffic to look at.
+// Package demo is a whole test environment on one machine: an embedded registry
+// with rules in it, a gateway, a bookshop of four baseline services behind a
+// sidecar each, and three lanes; with a tour that checks each of its claims,
+// traffic to look at, and a page for a browser.
 //
-//	productpage --> details
-//	     |
-//	     +--------> reviews  ----> ratings
-//	     :                   :
-//	     dev-alice: reviews  dev-bob: ratings
+//	gateway --> productpage --> details
+//	                 |             :
+//	                 |             canary: details
+//	                 +--------> reviews  ----> ratings
+//	                               :              :
+//	                               dev2: reviews  dev3: ratings
 //
-// It never reads settings or the environment, never uses a fixed port, and never
-// leaves anything behind: all of it ends before Run returns.
+// The services pass on a request's id and know nothing of lanes. It never reads
+// settings or the environment, never uses a fixed port, and never leaves anything
+// behind: all of it ends before Run returns.
 package demo

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/session"
@@ -46,7 +47,7 @@ func newMember(w *World, l lane.Name, owner, name, says string) *member {
 		}
 	}
 	// The local process calls out as any process under `lane run` does.
-	m.local = &process{service: &service{name: name, by: string(l), says: says, calls: calls,
+	m.local = &process{service: &service{name: name, by: string(l), says: says, calls: calls, instance: consul.InstanceID(l, name, m.install()),
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: func(*http.Request) (*url.URL, error) {
 			select {
 			case <-m.ready:
@@ -57,6 +58,8 @@ func newMember(w *World, l lane.Name, owner, name, says string) *member {
 		}}}}}
 	return m
 }
+
+func (m *member) install() string { return "demo-" + m.owner }
 
 // run runs the local process and the session until ctx ends or leave is called.
 func (m *member) run(ctx context.Context) error {
@@ -81,7 +84,7 @@ func (m *member) run(ctx context.Context) error {
 	o.Ready = func(st control.Status) {
 		<-viewed
 		m.status = st
-		if m.proxy, err = proxyURL(st.Proxy); err != nil {
+		if m.proxy, err = url.Parse(st.Proxy); err != nil {
 			leave(err)
 			return
 		}
@@ -103,7 +106,7 @@ func (m *member) options() (session.Options, error) {
 	policy.InvalidTag = lane.InvalidReject // as `lane up` has it: a developer wants to see a mistake
 	dir := filepath.Join(m.w.dir, m.owner) // a process's socket is named by its number alone
 	return session.Options{
-		Lane: m.lane, Mode: session.ModeShared, Owner: m.owner, Host: m.owner + "-laptop", Install: "demo-" + m.owner,
+		Lane: m.lane, Mode: session.ModeShared, Owner: m.owner, Host: m.owner + "-laptop", Install: m.install(),
 		Services:  []session.Service{{Name: m.service, Local: []string{m.local.addr}}},
 		Advertise: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Proxy: "127.0.0.1:0", ProxyFixed: true,
 		Registry: m.w.registry(), Policy: policy, Carriers: lane.DefaultCarriers(),
@@ -111,33 +114,30 @@ func (m *member) options() (session.Options, error) {
 	}, mkdir(dir)
 }
 
-// await waits until the lane is routable and the baseline's engines know it.
+// await waits until the lane is routable and every gateway and sidecar knows it.
 func (m *member) await(ctx context.Context) error {
 	select {
 	case <-m.ready:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return until(ctx, startLimit, fmt.Sprintf("the routers know %s of %s", m.service, m.lane), m.known)
+	return until(ctx, startLimit, fmt.Sprintf("the routers know %s of %s", m.service, m.lane), func() bool {
+		return m.w.known(m.service, func(s *lane.Service) bool { return m.healthy(s) && slices.Contains(s.Declared, m.lane) })
+	})
 }
 
-// known says whether the baseline's engines see the lane's instance, healthy, and
-// the claim.
-func (m *member) known() bool { return m.seen(func(in, claim bool) bool { return in && claim }) }
-
-// forgotten says whether they see neither any more: the claim's end and the
-// instance's come by two watches.
-func (m *member) forgotten() bool { return m.seen(func(in, claim bool) bool { return !in && !claim }) }
-
-func (m *member) seen(is func(instance, claim bool) bool) bool {
-	s := m.w.watcher.Catalog().Service(m.service)
-	return s != nil && is(slices.ContainsFunc(s.Instances, func(in lane.Instance) bool {
-		return in.MetaLane == string(m.lane) && in.Health == lane.Passing
-	}), slices.Contains(s.Declared, m.lane))
+func (m *member) healthy(s *lane.Service) bool {
+	return slices.ContainsFunc(s.Instances, func(in lane.Instance) bool { return in.MetaLane == string(m.lane) && in.Health == lane.Passing })
 }
 
-// end ends the session, and waits until it has left the registry and the
-// baseline's engines have noticed.
+// forgotten says whether they see neither the instance nor the claim any more: the
+// two ends come by two watches.
+func (m *member) forgotten() bool {
+	return m.w.known(m.service, func(s *lane.Service) bool { return !m.healthy(s) && !slices.Contains(s.Declared, m.lane) })
+}
+
+// end ends the session, and waits until it has left the registry and every
+// gateway and sidecar has noticed.
 func (m *member) end(ctx context.Context) error {
 	m.leave()
 	select {

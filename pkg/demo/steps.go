@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"lane/pkg/control"
@@ -14,44 +13,58 @@ import (
 	"lane/pkg/traffic"
 )
 
-// The three chains of the bookshop.
+// The chains of the bookshop.
 const (
 	chainBase  = "productpage(baseline) -> reviews(baseline) -> ratings(baseline)"
-	chainAlice = "productpage(baseline) -> reviews(dev-alice) -> ratings(baseline)"
-	chainBob   = "productpage(baseline) -> reviews(baseline) -> ratings(dev-bob)"
+	chainAlice = "productpage(baseline) -> reviews(dev2) -> ratings(baseline)"
+	chainBob   = "productpage(baseline) -> reviews(baseline) -> ratings(dev3)"
+	chainNext  = "productpage(baseline) -> details(canary), reviews(baseline) -> ratings(baseline)"
 )
 
-// shopPage is the address under which everybody asks for the shop's page.
+// shopPage is the address under which a developer's own program asks for the
+// shop's page.
 const shopPage = "http://productpage/productpage/7"
 
 // theTour is the tour, in its order: later steps stand on earlier ones.
 func theTour() []step {
 	return []step{
 		{"a registry runs on this machine alone", seeRegistry},
-		{"four baseline services are in it, and know no lanes", seeBaseline},
-		{"two developers have put one local process each into a lane", seeLanes},
-		{"no tag: the baseline serves everything", seeUntagged},
-		{"alice's tag: her local reviews, all else the baseline", seeAlice},
+		{"four baseline services are in it, in no lane, a sidecar before each", seeBaseline},
+		{"three local processes are in a lane each", seeLanes},
+		{"a gateway is the entry, and colors by the rules in the registry", seeGateway},
+		{"no rule wants it: the baseline serves everything", sees(nobody, chainBase)},
+		{"cookie user=dev2: alice's local reviews, all else the baseline", sees(asDev2, chainAlice)},
 		{"her reviews answer differently, to her alone", seeDifference},
-		{"bob's tag: the chain leaves his lane and comes back to it", seeBob},
+		{"header X-Tester: bob: the chain leaves his lane and comes back to it", sees(asTester, chainBob)},
+		{"?preview=ratings: his lane, too", sees(previewing, chainBob)},
+		{"5 % of the users: the very ones whom the hash names", seeFivePercent},
+		{"each of them gets the next details", seeNext},
+		{"services pass on x-request-id alone: the sidecars find the tag again", seeTrace},
+		{"who names a lane without a rule is not believed", seeUntrusted},
 		{"each response says what happened, in X-Lane-Decision", seeDecision},
 		{"each fallback is counted, and shown with its reason", seeFallback},
-		{"the trace goes all the way, and the lane with it", seeTrace},
-		{"24 requests at once: no tag ever gets into another's lane", seeMix},
+		{"25 requests at once: no tag ever gets into another's lane", seeMix},
 		{"no tag at alice's registered address: bounced, her process not called", func(ctx context.Context, w *World) (string, error) { return seeBounce(ctx, w, "") }},
 		{"bob's tag at her address: bounced too", func(ctx context.Context, w *World) (string, error) {
-			return seeBounce(ctx, w, string(w.bob.lane))
+			return seeBounce(ctx, w, laneBob)
 		}},
 		{"a lane that nobody has: the baseline, counted", seeUnknown},
 		{"a malformed tag: alice's proxy refuses it", seeMalformed},
 		{"a host outside the registry gets no tag", seeOutside},
+		{"rules are pushed, 50 % in place of 5: the gateway has them", seePush},
+		{"rules that cannot be loaded: the gateway keeps those that it has", seeBroken},
+		{"rolled back: the same users as at first", seeRollback},
+		{"lane dev2 is killed: the baseline serves it", seeKill},
+		{"and unkilled: her reviews serve again", seeUnkill},
 		{"alice stops her process: an error, never a silent fallback", seeStopped},
-		{"meanwhile nobody else notices", seeUntagged},
+		{"meanwhile nobody else notices", sees(nobody, chainBase)},
 		{"she starts it again: her lane serves again", seeStarted},
-		{"her session ends: nothing of it is left in the registry", seeGone},
-		{"her tag now: the baseline, and it is said", seeAfter},
-		{"bob's lane was not touched", seeBob},
-		{"his ends too: the registry is as it was before", seeBefore},
+		{"customers came all the while, and noticed nothing", seeCustomers},
+		{"no local process was ever asked without its lane's tag", seeStrays},
+		{"alice's session ends: nothing of it is left in the registry", seeGone},
+		{"her cookie now: the baseline, and it is said", seeAfter},
+		{"bob's lane was not touched", sees(asTester, chainBob)},
+		{"the others end too: the registry is as it was before", seeBefore},
 	}
 }
 
@@ -84,7 +97,7 @@ func seeBaseline(ctx context.Context, w *World) (string, error) {
 			return "", err
 		}
 		for _, f := range found {
-			if f.Service.ID == s.name+"-1" && slices.Contains(names, s.name) && f.Service.Meta["lane"] == "" {
+			if f.Service.ID == w.shop[s.name].instance && slices.Contains(names, s.name) && f.Service.Meta["lane"] == "" {
 				seen = append(seen, fmt.Sprintf("%s:%d", s.name, f.Service.Port))
 			}
 		}
@@ -105,51 +118,23 @@ func seeLanes(ctx context.Context, w *World) (string, error) {
 		return "", err
 	}
 	var seen []string
-	for _, c := range claims {
-		for _, in := range instances[c.Service] {
-			if in.MetaLane == string(c.Lane) && in.Health == lane.Passing {
-				seen = append(seen, c.Service+" in "+string(c.Lane))
+	for _, m := range w.members() {
+		claimed := slices.ContainsFunc(claims, func(c lane.Claim) bool { return c.Lane == m.lane && c.Service == m.service })
+		for _, in := range instances[m.service] {
+			if claimed && in.MetaLane == string(m.lane) && in.Health == lane.Passing {
+				seen = append(seen, m.service+" in "+string(m.lane))
 			}
 		}
 	}
-	return is(strings.Join(seen, ", "), "reviews in dev-alice, ratings in dev-bob")
-}
-
-// chain asks the shop for its page as a browser would, with a tag, and checks
-// who took part.
-func (w *World) chain(ctx context.Context, tag, want string) (answer, string, error) {
-	a, err := w.people.get(ctx, "http://"+w.shop[productpage].addr+"/productpage/7", tag)
-	if err != nil {
-		return a, "", err
-	}
-	seen, err := is(a.Page.Chain(), want)
-	if d := a.Page.called(details); err == nil && (d == nil || d.By != baseline) {
-		err = fmt.Errorf("details were not served by the baseline")
-	}
-	return a, seen, err
-}
-
-func seeUntagged(ctx context.Context, w *World) (string, error) {
-	_, seen, err := w.chain(ctx, "", chainBase)
-	return seen, err
-}
-
-func seeAlice(ctx context.Context, w *World) (string, error) {
-	_, seen, err := w.chain(ctx, string(w.alice.lane), chainAlice)
-	return seen, err
-}
-
-func seeBob(ctx context.Context, w *World) (string, error) {
-	_, seen, err := w.chain(ctx, string(w.bob.lane), chainBob)
-	return seen, err
+	return is(strings.Join(seen, ", "), "reviews in dev2, ratings in dev3, details in canary")
 }
 
 func seeDifference(ctx context.Context, w *World) (string, error) {
-	hers, _, err := w.chain(ctx, string(w.alice.lane), chainAlice)
+	hers, _, err := w.chain(ctx, asDev2, chainAlice)
 	if err != nil {
 		return "", err
 	}
-	others, _, err := w.chain(ctx, "", chainBase)
+	others, _, err := w.chain(ctx, nobody, chainBase)
 	if err != nil {
 		return "", err
 	}
@@ -162,11 +147,11 @@ func seeDifference(ctx context.Context, w *World) (string, error) {
 }
 
 func seeDecision(ctx context.Context, w *World) (string, error) {
-	a, err := w.alice.caller.get(ctx, "http://reviews/reviews/7", "")
+	a, err := w.alice.caller.get(ctx, "http://reviews/reviews/7")
 	if err != nil {
 		return "", err
 	}
-	return is(a.Decision, "LANE_MATCH; lane=dev-alice; instance="+w.alice.id())
+	return is(a.Decision, "LANE_MATCH; lane=dev2; instance="+w.alice.id())
 }
 
 // seeFallback looks at alice's own view: her page needs productpage, and her
@@ -180,7 +165,7 @@ func seeFallback(ctx context.Context, w *World) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := w.alice.caller.get(ctx, shopPage, ""); err != nil {
+	if _, err := w.alice.caller.get(ctx, shopPage); err != nil {
 		return "", err
 	}
 	const want = 2
@@ -198,52 +183,10 @@ func seeFallback(ctx context.Context, w *World) (string, error) {
 	}
 	for i := range rows {
 		if e := &rows[i]; e.Service == ratings && e.Fallback() && n == want {
-			return is(fmt.Sprintf("%d x lane_absent; %s", n, traffic.Why(e)), "2 x lane_absent; no instance of ratings in lane dev-alice")
+			return is(fmt.Sprintf("%d x lane_absent; %s", n, traffic.Why(e)), "2 x lane_absent; no instance of ratings in lane dev2")
 		}
 	}
 	return fmt.Sprintf("%d counted", n), fmt.Errorf("expected 2, and a row for ratings")
-}
-
-func seeTrace(ctx context.Context, w *World) (string, error) {
-	a, _, err := w.chain(ctx, string(w.alice.lane), chainAlice)
-	if err != nil {
-		return "", err
-	}
-	n, first := 0, a.Page
-	a.Page.all(func(p *page) {
-		if p.Request == first.Request && p.Trace == first.Trace && p.Trace != "" && p.Request != "" {
-			n++
-		}
-	})
-	return is(fmt.Sprintf("one trace id and one request id at %d services", n), "one trace id and one request id at 4 services")
-}
-
-// seeMix sends tagged and untagged requests all at once.
-func seeMix(ctx context.Context, w *World) (string, error) {
-	kinds := []struct{ tag, want string }{{string(w.alice.lane), chainAlice}, {string(w.bob.lane), chainBob}, {"", chainBase}}
-	const each = 8
-	errs := make([]error, each*len(kinds))
-	var all sync.WaitGroup
-	for i := range errs {
-		k := kinds[i%len(kinds)]
-		all.Go(func() {
-			_, seen, err := w.chain(ctx, k.tag, k.want)
-			if err != nil {
-				errs[i] = fmt.Errorf("tag %q: %s: %w", k.tag, seen, err)
-			}
-		})
-	}
-	all.Wait()
-	right := 0
-	var first error
-	for _, err := range errs {
-		if err == nil {
-			right++
-		} else if first == nil {
-			first = err
-		}
-	}
-	return fmt.Sprintf("8 of alice's, 8 of bob's, 8 without: %d went the right way", right), first
 }
 
 // seeBounce asks alice's guard, where callers that know no lanes end up too.
@@ -252,12 +195,12 @@ func seeBounce(ctx context.Context, w *World, tag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before := w.alice.local.served.Load()
-	a, err := w.people.get(ctx, "http://"+w.alice.status.Services[0].Guard+"/reviews/7", tag)
+	before := w.alice.local.total()
+	a, err := w.people.get(ctx, "http://"+w.alice.status.Services[0].Guard+"/reviews/7", lane.HeaderTag, tag)
 	if err != nil {
 		return "", err
 	}
-	calls := w.alice.local.served.Load() - before
+	calls := w.alice.local.total() - before
 	if err := until(ctx, callLimit, "the guard counts it", func() bool {
 		now, e := w.alice.counts(ctx)
 		return e == nil && now.Guard[traffic.GuardBounced] == counts.Guard[traffic.GuardBounced]+1
@@ -277,7 +220,7 @@ func seeUnknown(ctx context.Context, w *World) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a, err := w.alice.caller.get(ctx, shopPage, "dev-nobody")
+	a, err := w.alice.caller.get(ctx, shopPage, lane.HeaderTag, "dev-nobody")
 	if err != nil {
 		return "", err
 	}
@@ -290,11 +233,11 @@ func seeUnknown(ctx context.Context, w *World) (string, error) {
 	}); err != nil {
 		return a.Decision, err
 	}
-	return is(a.Decision, "FALLBACK_BASELINE; lane=dev-nobody; reason=lane_absent; instance=productpage-1")
+	return is(a.Decision, "FALLBACK_BASELINE; lane=dev-nobody; reason=lane_absent; instance="+w.shop[productpage].instance)
 }
 
 func seeMalformed(ctx context.Context, w *World) (string, error) {
-	a, err := w.alice.caller.get(ctx, shopPage, "Dev Alice!")
+	a, err := w.alice.caller.get(ctx, shopPage, lane.HeaderTag, "Dev Alice!")
 	if err != nil {
 		return "", err
 	}
@@ -304,8 +247,8 @@ func seeMalformed(ctx context.Context, w *World) (string, error) {
 // seeOutside sends a tag on purpose: it has to be taken away, and the rest of
 // the baggage has to arrive.
 func seeOutside(ctx context.Context, w *World) (string, error) {
-	a, err := w.alice.caller.with(ctx, "http://"+w.outside.addr+"/", http.Header{
-		lane.HeaderTag: {string(w.alice.lane)}, "Baggage": {"user=7,lane=" + string(w.alice.lane)}})
+	a, err := w.alice.caller.get(ctx, "http://"+w.outside.addr+"/",
+		lane.HeaderTag, string(w.alice.lane), "Baggage", "user=7,lane="+string(w.alice.lane))
 	if err != nil {
 		return "", err
 	}
@@ -324,7 +267,7 @@ func seeOutside(ctx context.Context, w *World) (string, error) {
 // seeStopped asks all the while: an answer of the baseline in alice's place
 // would be the silent fallback.
 func seeStopped(ctx context.Context, w *World) (string, error) {
-	before := w.shop[reviews].served.Load()
+	before, _ := w.shop[reviews].counts(laneAlice)
 	if err := w.alice.local.stop(); err != nil {
 		return "", err
 	}
@@ -332,7 +275,7 @@ func seeStopped(ctx context.Context, w *World) (string, error) {
 	var asked int
 	var err error
 	if e := until(ctx, startLimit, "the registry tells that it is not healthy", func() bool {
-		a, err = w.alice.caller.get(ctx, "http://reviews/reviews/7", "")
+		a, err = w.alice.caller.get(ctx, "http://reviews/reviews/7")
 		asked++
 		return err != nil || a.Status == http.StatusOK || a.Code == string(lane.CodeLaneUnhealthy)
 	}); e != nil {
@@ -341,11 +284,11 @@ func seeStopped(ctx context.Context, w *World) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// And so say the engines of the baseline, on the way of a whole page.
+	// And so say the sidecars, on the way of a whole page.
 	var chain string
-	if e := until(ctx, startLimit, "the baseline's engines say so too", func() bool {
+	if e := until(ctx, startLimit, "the sidecars say so too", func() bool {
 		chain = ""
-		p, e := w.people.get(ctx, "http://"+w.shop[productpage].addr+"/productpage/7", string(w.alice.lane))
+		p, e := w.visit(ctx, asDev2, "/productpage/7")
 		if e == nil {
 			chain = p.Page.Chain()
 		}
@@ -353,8 +296,9 @@ func seeStopped(ctx context.Context, w *World) (string, error) {
 	}); e != nil {
 		return chain, e
 	}
-	return is(fmt.Sprintf("%d %s, the baseline's reviews called %d times", a.Status, a.Code, w.shop[reviews].served.Load()-before),
-		"503 E_LANE_UNHEALTHY, the baseline's reviews called 0 times")
+	after, _ := w.shop[reviews].counts(laneAlice)
+	return is(fmt.Sprintf("%d %s, the baseline's reviews called %d times for her", a.Status, a.Code, after-before),
+		"503 E_LANE_UNHEALTHY, the baseline's reviews called 0 times for her")
 }
 
 func seeStarted(ctx context.Context, w *World) (string, error) {
@@ -365,12 +309,12 @@ func seeStarted(ctx context.Context, w *World) (string, error) {
 	var seen string
 	var err error
 	if e := until(ctx, startLimit, "her lane serves again", func() bool {
-		_, seen, err = w.chain(ctx, string(w.alice.lane), chainAlice)
+		_, seen, err = w.chain(ctx, asDev2, chainAlice)
 		return err == nil
 	}); e != nil {
 		return seen, e
 	}
-	return fmt.Sprintf("reviews(dev-alice) after %d ms", w.o.Now().Sub(began).Round(time.Millisecond).Milliseconds()), nil
+	return fmt.Sprintf("reviews(dev2) after %d ms", w.o.Now().Sub(began).Round(time.Millisecond).Milliseconds()), nil
 }
 
 func seeGone(ctx context.Context, w *World) (string, error) {
@@ -382,27 +326,29 @@ func seeGone(ctx context.Context, w *World) (string, error) {
 		return "", err
 	}
 	if strings.Contains(p, string(w.alice.lane)) {
-		return p, fmt.Errorf("expected no word of dev-alice")
+		return p, fmt.Errorf("expected no word of dev2")
 	}
-	return "no instance, no check, no claim, no session of dev-alice", nil
+	return "no instance, no check, no claim, no session of dev2", nil
 }
 
 func seeAfter(ctx context.Context, w *World) (string, error) {
-	a, seen, err := w.chain(ctx, string(w.alice.lane), chainBase)
+	a, seen, err := w.chain(ctx, asDev2, chainBase)
 	if err != nil {
 		return seen, err
 	}
 	for _, c := range a.Page.Calls {
 		if c.Service == reviews {
-			return is(c.Decision, "FALLBACK_BASELINE; lane=dev-alice; reason=lane_absent; instance=reviews-1")
+			return is(c.Decision, "FALLBACK_BASELINE; lane=dev2; reason=lane_absent; instance="+w.shop[reviews].instance)
 		}
 	}
 	return seen, fmt.Errorf("reviews were not called")
 }
 
 func seeBefore(ctx context.Context, w *World) (string, error) {
-	if err := w.bob.end(ctx); err != nil {
-		return "", err
+	for _, m := range []*member{w.bob, w.next} {
+		if err := m.end(ctx); err != nil {
+			return "", err
+		}
 	}
 	p, err := w.picture(ctx)
 	if err != nil {
@@ -411,7 +357,7 @@ func seeBefore(ctx context.Context, w *World) (string, error) {
 	if p != w.before {
 		return p, fmt.Errorf("expected what it held before the lanes")
 	}
-	return "four services, nothing else", nil
+	return "four services, their sidecars and the gateway, nothing else", nil
 }
 
 // id is the instance's ID in the registry.

@@ -33,7 +33,7 @@ type step struct {
 }
 
 // stepLimit bounds each step.
-const stepLimit = 15 * time.Second
+const stepLimit = 60 * time.Second
 
 // Tour brings a world up, checks every claim of the tour in it, and takes it
 // down. It tells each step as it is seen. A claim that does not hold is no
@@ -41,7 +41,16 @@ const stepLimit = 15 * time.Second
 func Tour(ctx context.Context, o Options, tell func(Shown) error) (Report, error) {
 	var r Report
 	err := Run(ctx, o, func(ctx context.Context, w *World) (err error) {
-		r, err = walk(ctx, w, theTour(), tell)
+		r, err = lead(ctx, w, theTour(), tell)
+		return err
+	})
+	return r, err
+}
+
+// lead walks while customers come and go.
+func lead(ctx context.Context, w *World, steps []step, tell func(Shown) error) (r Report, err error) {
+	err = nest(ctx, w.comeAndGo, func(ctx context.Context) (err error) {
+		r, err = walk(ctx, w, steps, tell)
 		return err
 	})
 	return r, err

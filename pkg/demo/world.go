@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,37 +16,39 @@ import (
 
 	"lane/pkg/consul"
 	"lane/pkg/consul/dev"
-	"lane/pkg/lane"
-	"lane/pkg/proxy"
-	"lane/pkg/traffic"
+	"lane/pkg/gateway"
 )
 
 // Options are the settings of a demo.
 type Options struct {
 	Now func() time.Time
+	// Program is how the user calls this program, for the commands to try.
+	Program string
 }
 
 // World is the environment while it runs.
 type World struct {
 	o       Options
-	dir     string // of the sessions' sockets
+	dir     string // of the sessions' sockets, and of rules to push
 	log     *slog.Logger
 	address string // of the registry, as a URL
 
 	client  *consul.Client
-	watcher *consul.Watcher // of the baseline's engines
-	shop    map[string]*service
-	engines []*proxy.Transport
+	shop    map[string]*post
+	routers []*router // the sidecars, then the gateway
+	rules   *gateway.Rules
+	entry   string   // the gateway's URL
 	outside *outside // a host that is no service
 	people  *caller  // whoever knows nothing of lanes
 	asked   atomic.Uint64
 
-	alice, bob *member
-	before     string // the registry's picture without lanes
+	alice, bob, next *member
+	before           string // the registry's picture without lanes
+	customers        customers
 }
 
 // startLimit bounds the waiting for a part of the world to be ready.
-const startLimit = 10 * time.Second
+const startLimit = 30 * time.Second
 
 // Run brings the world up, calls use, and takes everything down again, also when
 // ctx ends: then its error is ctx's cause.
@@ -56,8 +58,10 @@ func Run(ctx context.Context, o Options, use func(context.Context, *World) error
 		return fmt.Errorf("a directory for the demo: %w", err)
 	}
 	w := &World{o: o, dir: dir, log: slog.New(slog.DiscardHandler)}
-	w.people = newCaller(&w.asked, nil)
-	err = w.run(ctx, use)
+	w.people = newCaller(nil, nil)
+	if err = os.WriteFile(w.moreRules(), []byte(document(morePercent)), 0o600); err == nil {
+		err = w.run(ctx, use)
+	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx)
 	}
@@ -67,10 +71,11 @@ func Run(ctx context.Context, o Options, use func(context.Context, *World) error
 // run nests the world: what is inside is gone before what it stands on.
 //
 //	registry
-//	  watcher of the baseline's engines
-//	    services
-//	      lanes
-//	        use
+//	  services
+//	    sidecars
+//	      gateway
+//	        lanes
+//	          use
 func (w *World) run(ctx context.Context, use func(context.Context, *World) error) error {
 	ln, err := listen()
 	if err != nil {
@@ -88,8 +93,17 @@ func (w *World) run(ctx context.Context, use func(context.Context, *World) error
 		if err := w.client.Ping(ctx); err != nil {
 			return err
 		}
-		w.watcher = consul.NewWatcher(w.client, consul.WatchOptions{Now: w.o.Now})
-		return nest(ctx, w.watcher.Run, func(ctx context.Context) error { return w.runShop(ctx, use) })
+		if _, err := w.push(ctx, document(sharePercent), "the bookshop's first rules"); err != nil {
+			return err
+		}
+		return w.runShop(ctx, func(ctx context.Context) error {
+			return w.runGateway(ctx, func(ctx context.Context) error {
+				if w.before, err = w.picture(ctx); err != nil {
+					return err
+				}
+				return w.runLanes(ctx, use)
+			})
+		})
 	})
 }
 
@@ -121,93 +135,24 @@ func withoutNamespace(reg http.Handler) http.Handler {
 	})
 }
 
-// runShop opens, registers and serves the baseline and the host outside, and the
-// lanes inside of them.
-func (w *World) runShop(ctx context.Context, use func(context.Context, *World) error) error {
-	router, err := lane.NewRouter(lane.DefaultPolicy())
-	if err != nil {
-		return err
-	}
-	w.shop = map[string]*service{}
-	listeners := map[string]net.Listener{}
-	shut := func(err error) error {
-		for _, ln := range listeners {
-			err = errors.Join(err, ln.Close())
-		}
-		return err
-	}
-	for _, s := range shopOrder {
-		// Each service has an engine of its own, as with a sidecar: no session's
-		// lane, so the request's own tag decides.
-		engine, err := proxy.NewTransport(proxy.Config{Registry: w.watcher, Router: router,
-			Log: traffic.NewLog(1), Now: w.o.Now, Logger: w.log})
-		if err != nil {
-			return shut(err)
-		}
-		w.engines = append(w.engines, engine)
-		if listeners[s.name], err = listen(); err != nil {
-			delete(listeners, s.name)
-			return shut(err)
-		}
-		w.shop[s.name] = &service{name: s.name, by: baseline, says: s.says, calls: s.calls,
-			client: &http.Client{Transport: engine}, addr: listeners[s.name].Addr().String()}
-	}
-	out, err := listen()
-	if err != nil {
-		return shut(err)
-	}
-	w.outside = &outside{addr: out.Addr().String()}
-	serve := func(ctx context.Context) error {
-		parts, ctx := errgroup.WithContext(ctx)
-		for name, ln := range listeners {
-			parts.Go(func() error { return serveHTTP(ctx, ln, w.shop[name]) })
-		}
-		parts.Go(func() error { return serveHTTP(ctx, out, w.outside) })
-		return parts.Wait()
-	}
-	return nest(ctx, serve, func(ctx context.Context) error {
-		defer w.hangUp()
-		for _, s := range shopOrder {
-			if err := w.register(ctx, w.shop[s.name]); err != nil {
-				return err
-			}
-			if err := w.watcher.Need(ctx, s.name); err != nil {
-				return err
-			}
-		}
-		if w.before, err = w.picture(ctx); err != nil {
-			return err
-		}
-		return w.runLanes(ctx, use)
-	})
-}
-
-// hangUp closes the connections on which nothing is being asked: a server that
-// ends waits for those that were opened to spare.
-func (w *World) hangUp() {
-	w.people.close()
-	for _, e := range w.engines {
-		e.Close()
-	}
-}
-
-// runLanes runs the two developers' sessions around use, and looks that nothing
-// of them is left.
+// runLanes runs the sessions around use, and looks that nothing of them is left.
 func (w *World) runLanes(ctx context.Context, use func(context.Context, *World) error) error {
-	w.alice = newMember(w, "dev-alice", "alice", reviews, "alice says: readers LOVED it")
-	w.bob = newMember(w, "dev-bob", "bob", ratings, "bob says: five of five")
+	w.alice = newMember(w, laneAlice, "alice", reviews, "alice says: readers LOVED it")
+	w.bob = newMember(w, laneBob, "bob", ratings, "bob says: five of five")
+	w.next = newMember(w, laneNext, "release", details, "200 pages, and a sample chapter")
 	lanes := func(ctx context.Context) error {
 		all, life := errgroup.WithContext(ctx)
-		all.Go(func() error { return w.alice.run(life) })
-		all.Go(func() error { return w.bob.run(life) })
+		for _, m := range w.members() {
+			all.Go(func() error { return m.run(life) })
+		}
 		if err := all.Wait(); err != nil {
 			return err
 		}
-		<-ctx.Done() // the world goes on when both have left
+		<-ctx.Done() // the world goes on when all have left
 		return nil
 	}
 	err := nest(ctx, lanes, func(ctx context.Context) error {
-		for _, m := range []*member{w.alice, w.bob} {
+		for _, m := range w.members() {
 			if err := m.await(ctx); err != nil {
 				return err
 			}
@@ -217,20 +162,25 @@ func (w *World) runLanes(ctx context.Context, use func(context.Context, *World) 
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	after, e := w.picture(clean)
-	if e == nil && after != w.before {
-		e = fmt.Errorf("the registry is not as it was before the lanes:\n%s", after)
+	if left := w.leftOf(after); e == nil && left != "" {
+		e = fmt.Errorf("the lanes have left something in the registry:\n%s", left)
 	}
 	return errors.Join(err, e)
 }
 
-// Alice is dev-alice's session as its viewer sees it.
-func (w *World) Alice() View { return w.alice.view }
+func (w *World) members() []*member { return []*member{w.alice, w.bob, w.next} }
 
-// proxyURL parses the address of a session's proxy, which lane itself has made.
-func proxyURL(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	if err != nil {
-		return nil, fmt.Errorf("the session's proxy: %w", err)
+// leftOf are the lines of a picture that tell of the demo's lanes. What somebody
+// else has put in meanwhile is none of its business.
+func (w *World) leftOf(picture string) string {
+	var left []string
+	for line := range strings.Lines(picture) {
+		for _, m := range w.members() {
+			if strings.Contains(line, ":"+string(m.lane)+":") || strings.Contains(line, "/"+string(m.lane)+"/") {
+				left = append(left, line)
+				break
+			}
+		}
 	}
-	return u, nil
+	return strings.Join(left, "")
 }

@@ -1,0 +1,119 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"lane/pkg/admin"
+	"lane/pkg/consul"
+	"lane/pkg/gateway"
+	"lane/pkg/lane"
+	"lane/pkg/metrics"
+	"lane/pkg/traffic"
+)
+
+// router is what stands beside a gateway or a sidecar: what it counts, the port on
+// which it is looked at, and the entry by which `lane top` and `lane rules push
+// --wait` find that port.
+type router struct {
+	watcher *consul.Watcher
+	log     *traffic.Log
+	meter   *metrics.Meter
+	admin   *admin.Server
+	hold    *consul.Hold
+
+	serves    chan struct{} // closed when it takes requests
+	announced chan struct{} // closed when it is in the registry
+}
+
+// keptRows is how many requests a gateway or a sidecar remembers: nobody reads them.
+const keptRows = 16
+
+// newRouter opens the port; rules are a gateway's.
+func (w *World) newRouter(as string, at netip.AddrPort, traces func() int, rules *gateway.Rules) (*router, error) {
+	r := &router{watcher: consul.NewWatcher(w.client, consul.WatchOptions{Now: w.o.Now}), log: traffic.NewLog(keptRows),
+		serves: make(chan struct{}), announced: make(chan struct{})}
+	known := metrics.NewKnown(r.watcher.Catalog)
+	r.meter = metrics.New(metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: traces, Now: w.o.Now})
+	o := admin.Options{Listen: "127.0.0.1:0", Metrics: r.meter, Stats: r.meter.Stats,
+		Rev:   func() admin.Rev { return revOf(rules) },
+		Ready: []admin.Check{{Name: "registry", Ask: r.fresh}}}
+	var err error
+	if r.admin, err = admin.Listen(o); err != nil {
+		return nil, err
+	}
+	look, err := netip.ParseAddrPort(r.admin.Addr())
+	if err != nil {
+		return nil, errors.Join(err, r.admin.Close())
+	}
+	r.hold = w.client.NewHold(consul.Registration{ID: consul.BaselineID(as, at.Addr().String(), int(at.Port())), Name: as, Service: as, Baseline: true,
+		Address: at.Addr().String(), Port: int(at.Port()), Meta: map[string]string{consul.MetaAdmin: strconv.Itoa(int(look.Port()))}},
+		consul.HoldOptions{App: true, AppNote: "it serves"})
+	w.routers = append(w.routers, r)
+	return r, nil
+}
+
+var errStale = errors.New("the registry has not answered lately")
+
+func (r *router) fresh() error {
+	if r.watcher.Trust().State != lane.Fresh {
+		return errStale
+	}
+	return nil
+}
+
+func revOf(rules *gateway.Rules) admin.Rev {
+	rev := admin.Rev{Schema: admin.RevSchema}
+	if rules == nil {
+		return rev
+	}
+	st := rules.State()
+	rev.Revision, rev.Refused = st.Applied, st.Refused
+	if st.Why != nil {
+		rev.Why = st.Why.Error()
+	}
+	return rev
+}
+
+// run is everything beside the front, until ctx ends.
+func (r *router) run(ctx context.Context) error {
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return r.meter.Run(ctx) })
+	parts.Go(func() error { return r.admin.Run(ctx) })
+	parts.Go(func() error {
+		err := r.hold.Register(context.WithoutCancel(ctx))
+		if err == nil {
+			close(r.announced)
+			err = r.hold.Run(ctx)
+		}
+		return errors.Join(err, r.hold.Deregister(context.WithoutCancel(ctx)))
+	})
+	return parts.Wait()
+}
+
+// up is called when the front takes requests.
+func (r *router) up() { close(r.serves) }
+
+func (r *router) await(ctx context.Context) error {
+	for _, ready := range []chan struct{}{r.serves, r.announced} {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// closeRouters closes the ports of those that were never run.
+func (w *World) closeRouters() error {
+	var err error
+	for _, r := range w.routers {
+		err = errors.Join(err, r.admin.Close())
+	}
+	return err
+}
