@@ -4,6 +4,7 @@ package cmd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"lane/pkg/control"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -118,7 +121,7 @@ func interruptAt(ts *testscript.TestScript, w *world, n int64, sig syscall.Signa
 			}
 			return true
 		case <-tick.C:
-			if !hit.Load() && !stopped && bytes.Contains(readStatus(ts, w), []byte(`"state":"up"`)) {
+			if !hit.Load() && !stopped && isUp(ctx, w) {
 				stopped = true
 				ts.Check(c.Process.Signal(os.Interrupt))
 			}
@@ -130,11 +133,9 @@ func interruptAt(ts *testscript.TestScript, w *world, n int64, sig syscall.Signa
 	}
 }
 
-// readStatus asks the only session for its status; nothing if it is not there.
-func readStatus(ts *testscript.TestScript, w *world) []byte {
-	socks, _ := filepath.Glob(filepath.Join(w.runtime, "*.sock"))
-	if len(socks) == 0 {
-		return nil
-	}
-	return []byte(runIn(ts, []string{"lane", "status", "--json"}))
+// isUp asks the only session for its state, as lane status does, without a process
+// for each time.
+func isUp(ctx context.Context, w *world) bool {
+	found, _, err := control.Sessions(ctx, w.runtime)
+	return err == nil && len(found) == 1 && found[0].Status.State == control.SessionUp
 }
