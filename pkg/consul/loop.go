@@ -232,9 +232,9 @@ func (l *loop) publish() {
 	trust, err := l.judge()
 	l.w.trust.Store(&trust)
 	l.w.err.Store(&err)
+	l.tell(trust, err) // first: who sees the end of an outage can read of it
 	shown := l.leader.shown(trust, err)
 	l.w.shown.Store(&shown)
-	l.tell(trust, err)
 	old := l.w.Catalog()
 	if !l.dirty {
 		if trust.State != old.Trust.State {
