@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"lane/pkg/lane"
+	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
 
@@ -29,7 +30,9 @@ type call struct {
 	timed   bool   // a gRPC call with a deadline
 	upgrade string // protocol to switch to, or ""
 	te      bool   // the caller takes trailers
-	head    Header // the request's, as it came
+	// head is the request's as it came: the first value of each header.
+	head    interface{ Get(name string) string }
+	keys    tracemap.Keys
 	got     lane.Tag
 	passed  int  // hops before this one
 	guarded bool // a guard has sent it on
@@ -57,8 +60,9 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	c.host, c.h2, c.grpc = c.asked, r.ProtoMajor == 2, isGRPC(r.Header)
 	c.ex = traffic.Exchange{
 		Start: now, Front: front, From: r.RemoteAddr, Method: r.Method, Proto: r.Proto,
-		URL: c.url(r), TraceID: traceID(r.Header),
+		URL: c.url(r),
 	}
+	c.readTrace()
 	if r.ProtoAtLeast(1, 1) {
 		c.upgrading(upgradeOf(r.Header))
 	}
@@ -72,6 +76,12 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	c.cleanHead(r.Header)
 	c.body.c, c.body.in = c, r.Body
 	return c
+}
+
+// readTrace reads the ids of the request's trace.
+func (c *call) readTrace() {
+	c.t.sources.Read(c.head.Get, &c.keys)
+	c.ex.TraceID = c.keys.ID().String()
 }
 
 // upgrading notes the protocol that a request wants to switch to, if any.

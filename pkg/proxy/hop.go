@@ -68,15 +68,8 @@ func keepTrailers(h http.Header) bool { return hasToken(h["Te"], "trailers") }
 
 const keyGuard = "X-Lane-Guard"
 
-// traceID finds an ID that people can search their tracing by.
-func traceID(h http.Header) string {
-	if tp := h["Traceparent"]; len(tp) == 1 && len(tp[0]) >= 55 && tp[0][2] == '-' && tp[0][35] == '-' {
-		return tp[0][3:35]
-	}
-	for _, k := range [...]string{"X-B3-Traceid", "X-Request-Id"} {
-		if v := h[k]; len(v) > 0 && v[0] != "" && len(v[0]) <= 128 {
-			return v[0]
-		}
-	}
-	return ""
-}
+// The headers in which a trace begins, in lower case as all that we write.
+const (
+	headerTraceparent = "traceparent"
+	headerRequestID   = "x-request-id"
+)

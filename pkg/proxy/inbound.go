@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lane/pkg/lane"
+	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
 
@@ -43,7 +44,7 @@ type InboundConfig struct {
 	App []string
 	// Learn takes the tag that a request came with, none among them, and gives the
 	// one that its trace has from now on.
-	Learn func(head Header, tag lane.Name) lane.Name
+	Learn func(keys *tracemap.Keys, tag lane.Name) lane.Name
 	// Stamped says that the entry gives each request a tag: one without has lost it.
 	Stamped bool
 	// Probes are paths that are answered here: 200 while the application's port
@@ -90,7 +91,7 @@ func (in *Inbound) learn(c *call, h http.Header) {
 		c.count(in.cfg.Service, "", metricRejected, "reason", "invalid")
 		c.ex.Warnings = append(c.ex.Warnings, "tag_rejected:invalid")
 	}
-	has := in.cfg.Learn(c.head, came)
+	has := in.cfg.Learn(&c.keys, came)
 	lan := has // the lane of what is counted
 	if lan == lane.BaselineTag {
 		lan = ""

@@ -29,15 +29,9 @@ type companion struct {
 func newCompanion(t *testing.T, stamped bool, forward ...string) *companion {
 	t.Helper()
 	c := &companion{traces: tracemap.New(tracemap.Options{}), next: map[string]*backend{}}
-	var sources tracemap.Sources
-	keys := func(h Header) *tracemap.Keys {
-		var k tracemap.Keys
-		sources.Read(h.Get, &k)
-		return &k
-	}
 	c.env = newEnv(t, func(cfg *Config) {
 		cfg.Lane = ""
-		cfg.TraceLane = func(h Header) lane.Name { return c.traces.Get(keys(h)) }
+		cfg.TraceLane = c.traces.Get
 	})
 	var in []lane.Instance
 	for _, l := range []string{"", "dev-alice", "dev-bob"} {
@@ -67,7 +61,7 @@ func newCompanion(t *testing.T, stamped bool, forward ...string) *companion {
 		_, _ = io.Copy(w, resp.Body)
 	})
 	front, err := NewInbound(c.tr, InboundConfig{Service: "app", InstanceID: "app-1", App: []string{app.addr()}, Stamped: stamped, Drain: 2 * time.Second,
-		Learn: func(h Header, tag lane.Name) lane.Name { return c.traces.Put(keys(h), tag) }, Probes: []string{"/healthz"}})
+		Learn: c.traces.Put, Probes: []string{"/healthz"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +174,7 @@ func TestSidecarMixesNothing(t *testing.T) {
 func TestSidecarBeforeItself(t *testing.T) {
 	e := newEnv(t, nil)
 	addr := closedAddr(t)
-	front, err := NewInbound(e.tr, InboundConfig{Service: "app", App: []string{addr}, Learn: func(Header, lane.Name) lane.Name { return "" }, Drain: 2 * time.Second})
+	front, err := NewInbound(e.tr, InboundConfig{Service: "app", App: []string{addr}, Learn: func(*tracemap.Keys, lane.Name) lane.Name { return "" }, Drain: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

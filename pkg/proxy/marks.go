@@ -20,12 +20,14 @@ type mark struct {
 	lower, canonical string
 }
 
-func newMarks(c *lane.Carriers) marks {
+// newMarks are those of the carriers, and of the headers in which a trace begins;
+// trace is one more of these, or "".
+func newMarks(c *lane.Carriers, trace string) marks {
 	var m marks
 	// The header of other sessions is ours to take away, whatever this one's is.
-	for _, n := range append(c.Names(), lane.HeaderTag, "cookie", lane.HeaderHops, lane.HeaderGuard, "traceparent", "x-b3-traceid", "x-request-id") {
+	for _, n := range append(c.Names(), lane.HeaderTag, "cookie", lane.HeaderHops, lane.HeaderGuard, headerTraceparent, headerRequestID, trace) {
 		k := mark{strings.ToLower(n), http.CanonicalHeaderKey(n)}
-		if !slices.Contains(m.names, k) { // several carriers may share one header
+		if n != "" && !slices.Contains(m.names, k) { // several carriers may share one header
 			m.names = append(m.names, k)
 			m.lengths |= 1 << min(len(n), 63)
 		}

@@ -72,3 +72,28 @@ func TestRecord(t *testing.T) {
 		t.Errorf("arrived %v", h)
 	}
 }
+
+// A trace is recorded by the id that the map of traces reads, and by none that it
+// does not take for one.
+func TestRecordsTheTrace(t *testing.T) {
+	s := newShop(t, nil)
+	for i, tt := range []struct{ header, value, id string }{
+		{"traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "4bf92f3577b34da6a3ce929d0e0e4736"},
+		{"b3", "80f198ee56343ba864fe8b2a57d3eff7-e457b5a2e4d86bd1-1", "80f198ee56343ba864fe8b2a57d3eff7"},
+		{"X-B3-TraceId", "463AC35C9F6413AD", "463ac35c9f6413ad"},
+		{"uber-trace-id", "deadbeef:deadbef0:0:1", "000000000000000000000000deadbeef"},
+		{"sw8", "1-QS43NC4x-QS43NC4w-1-b3JkZXJz-aW4=-L2E=-cA==", "A.74.1"},
+		{"x-datadog-trace-id", "11803532876627986230", "a3ce929d0e0e4736"},
+		{"x-amzn-trace-id", "Root=1-5759e988-bd862e3fe1be46a994272793", "5759e988bd862e3fe1be46a994272793"},
+		{"x-request-id", "order-42", "order-42"},
+		{"x-b3-traceid", "no hex at all", ""},
+		{"traceparent", "00-zzf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", ""},
+		{"traceparent", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", ""},
+		{"x-request-id", strings.Repeat("a", 129), ""},
+	} {
+		do(t, s.client(), "GET", "http://order-service/", http.Header{tt.header: {tt.value}}, nil)
+		if ex := s.exchange(uint64(i + 1)); ex.TraceID != tt.id {
+			t.Errorf("%s: %s is recorded as %q, want %q", tt.header, tt.value, ex.TraceID, tt.id)
+		}
+	}
+}

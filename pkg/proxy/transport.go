@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lane/pkg/lane"
+	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
 
@@ -70,9 +71,11 @@ type Config struct {
 	// system's.
 	Resolves func(ctx context.Context, host string) bool
 
-	// TraceLane is the tag with which a request's trace came in, by its head: a
+	// Traces says which headers hold the id of a request's trace.
+	Traces tracemap.Sources
+	// TraceLane is the tag with which a request's trace came in, by its ids: a
 	// sidecar's map knows it. Nil knows none.
-	TraceLane func(head Header) lane.Name
+	TraceLane func(keys *tracemap.Keys) lane.Name
 
 	KeepHeaders bool          // record heads, secrets masked
 	FirstAnswer time.Duration // wait for a service's first answer; 0: 2 s
@@ -81,9 +84,6 @@ type Config struct {
 	Now         func() time.Time
 	Logger      *slog.Logger // nil: discards
 }
-
-// Header gives the first value of a header, by its name in any letter case.
-type Header interface{ Get(name string) string }
 
 // Transport colors, looks up, decides, sends and records. It is safe for
 // concurrent use; its fronts share one.
@@ -94,7 +94,8 @@ type Transport struct {
 	names    *Names
 	lane     lane.Name
 	caller   lane.Caller
-	traces   func(Header) lane.Name
+	sources  tracemap.Sources
+	traces   func(*tracemap.Keys) lane.Name
 	log      *traffic.Log
 	counts   *traffic.Counts
 	meter    Meter
@@ -129,7 +130,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	}
 	t := &Transport{
 		registry: cfg.Registry, router: cfg.Router, carriers: cfg.Carriers, names: cfg.Names,
-		lane: cfg.Lane, traces: cfg.TraceLane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts, meter: cfg.Meter,
+		lane: cfg.Lane, sources: cfg.Traces, traces: cfg.TraceLane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts, meter: cfg.Meter,
 		resolves: cfg.Resolves, keep: cfg.KeepHeaders, now: cfg.Now, logger: cfg.Logger,
 		first: orDefault(cfg.FirstAnswer, 2*time.Second),
 	}
@@ -165,7 +166,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	}
 	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self}
 	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
-	t.marks = newMarks(t.carriers)
+	t.marks = newMarks(t.carriers, t.sources.Only())
 	t.nearby.dial, t.outside.dial = t.near.dial, t.far.dial
 	t.services = newWays(t.near.dial)
 	t.external = ways{newHTTP(t.far.dial), newH2C(func(ctx context.Context, _, addr string) (net.Conn, error) { return t.dialOut(ctx, addr) })}
@@ -259,7 +260,7 @@ func (c *call) decide(service string, cat *lane.Catalog, dec *lane.Decision) lan
 		TraceID: c.ex.TraceID, Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
 	}
 	if t.traces != nil {
-		ask.TraceLane = t.traces(c.head)
+		ask.TraceLane = t.traces(&c.keys)
 	}
 	t.router.DecideInto(dec, cat, &ask)
 	c.decided(dec)

@@ -68,7 +68,8 @@ func (l *line) open(asked, host, url string, tgt target) *call {
 	*c = call{t: t, target: tgt, asked: asked, host: host, head: &req.Head}
 	w.k.read(&t.marks, &req.Head)
 	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Method: req.Method,
-		Proto: "HTTP/1.1", URL: url, TraceID: traceID(w.k.h)}
+		Proto: "HTTP/1.1", URL: url}
+	c.readTrace()
 	if req.Minor == 0 {
 		c.ex.Proto = "HTTP/1.0"
 	}

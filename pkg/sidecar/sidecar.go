@@ -119,29 +119,18 @@ func (o *Options) fronts() (in *proxy.Inbound, out *proxy.Forward, w *consul.Wat
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
-	traces := o.Traces
-	keys := func(h proxy.Header, k *tracemap.Keys) *tracemap.Keys {
-		o.Sources.Read(h.Get, k)
-		return k
-	}
 	w = o.Watcher
 	t, err = proxy.NewTransport(proxy.Config{
 		Registry: w, Router: router, Carriers: o.Carriers, Names: names, Caller: o.Caller,
 		Log: o.Log, Meter: o.Meter, Upstream: o.Upstream, Logger: o.Logger,
-		TraceLane: func(h proxy.Header) lane.Name {
-			var k tracemap.Keys
-			return traces.Get(keys(h, &k))
-		},
+		Traces: o.Sources, TraceLane: o.Traces.Get,
 	})
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
 	in, err = proxy.NewInbound(t, proxy.InboundConfig{
 		Service: o.Service, InstanceID: o.Instance, App: o.App, Stamped: o.Stamped, Probes: o.Probes, Drain: o.Drain,
-		Learn: func(h proxy.Header, tag lane.Name) lane.Name {
-			var k tracemap.Keys
-			return traces.Put(keys(h, &k), tag)
-		},
+		Learn: o.Traces.Put,
 	})
 	if err != nil {
 		t.Close()

@@ -28,10 +28,13 @@ type ID struct {
 // String is the id as its tracing system shows it: in lower case and in full.
 func (i ID) String() string {
 	switch i.kind {
-	case kindHex64:
-		return fmt.Sprintf("%016x", i.lo)
-	case kindHex128:
-		return fmt.Sprintf("%016x%016x", i.hi, i.lo)
+	case kindHex64, kindHex128:
+		var room [32]byte
+		b := room[:0]
+		if i.kind == kindHex128 {
+			b = appendHex(b, i.hi)
+		}
+		return string(appendHex(b, i.lo))
 	case kindUUID:
 		return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", i.hi>>32, i.hi>>16&0xffff, i.hi&0xffff, i.lo>>48, i.lo&(1<<48-1))
 	case kindSky:

@@ -3,6 +3,7 @@ package tracemap
 import (
 	"fmt"
 	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -43,6 +44,16 @@ var auto = [...]source{
 	{"X-Request-Id", formRequestID},
 }
 
+// beside are headers that belong to one of auto and mean nothing without it, and
+// headers whose id the libraries of some applications write into one of auto.
+var beside = [...]string{
+	"tracestate",
+	"x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags",
+	"x-datadog-tags", "x-datadog-parent-id", "x-datadog-sampling-priority", "x-datadog-origin",
+	"x-cloud-trace-context", "grpc-trace-bin", "elastic-apm-traceparent",
+	"ot-tracer-traceid", "ot-tracer-spanid", "ot-tracer-sampled", "sentry-trace",
+}
+
 // Auto is the setting that reads every known header.
 const Auto = "auto"
 
@@ -78,6 +89,24 @@ func (s Sources) String() string {
 	}
 	return strings.ToLower(s.only.header)
 }
+
+// Names are the headers, in lower case, by which a request says to which trace it
+// belongs: each that can be read, whichever the setting is, the setting's own, and
+// those that go with them. Where a trace begins none of them is passed on.
+func (s *Sources) Names() []string {
+	var out []string
+	for _, known := range auto {
+		out = append(out, strings.ToLower(known.header))
+	}
+	out = append(out, beside[:]...)
+	if own := s.Only(); own != "" && !slices.Contains(out, own) {
+		out = append(out, own)
+	}
+	return out
+}
+
+// Only is the one header that is read, in lower case; "" if every known one is.
+func (s *Sources) Only() string { return strings.ToLower(s.only.header) }
 
 // Read takes the keys out of a request's head. get is asked for the first value
 // of a header, by its canonical name.
