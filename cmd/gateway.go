@@ -19,6 +19,7 @@ import (
 	"lane/pkg/proxy"
 	"lane/pkg/rules"
 	"lane/pkg/session"
+	"lane/pkg/tracemap"
 	"lane/pkg/whitelist"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,8 @@ type gatewayOptions struct {
 	rules    string
 	redis    string
 	prefix   string
+	header   string
+	expose   string
 	settings func() []config.Flag
 	observed observedOptions
 	drain    time.Duration
@@ -49,8 +52,9 @@ host and path, gives the request its lane by the rules, and sends it to the
 lane's instance, or to the baseline. Requests leave it with a tag, the baseline's
 among them, so that one without a tag has lost it on the way.
 
-A client's own tag counts only if the rules trust its sender (trustHeader);
-otherwise it is taken off, and the answer says so in X-Lane-Warning.
+A client's own tag and trace ids count only if the rules trust their sender
+(trustHeader); otherwise they are taken off, a new trace begins, and the answer
+says so in X-Lane-Warning.
 
 The rules are those in the registry (lane rules push): a new revision holds within
 moments, as a whole, and one that cannot be loaded never comes to hold.`,
@@ -66,6 +70,8 @@ moments, as a whole, and one that cannot be loaded never comes to hold.`,
 	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` of rules, in place of those in the registry")
 	c.Flags().StringVar(&o.redis, "redis", "", "`URL` of the whitelists' Redis; if secret: LANE_REDIS_URL")
 	c.Flags().StringVar(&o.prefix, "redis-prefix", whitelist.DefaultPrefix, "`PREFIX` of the whitelists' keys")
+	c.Flags().StringVar(&o.header, "trace-header", tracemap.Auto, "the one `HEADER` that holds the trace id, or auto for every known one")
+	c.Flags().StringVar(&o.expose, "expose", string(proxy.ExposeTrusted), "`WHO` learns the instances and what is wrong inside: trusted, all or none")
 	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
 	o.observed.flags(c, consul.GatewayService)
 	o.settings = placeFlags(c)
@@ -76,6 +82,14 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	routes, err := o.readRoutes()
 	if err != nil {
 		return err
+	}
+	traces, err := tracemap.ParseSources(o.header)
+	if err != nil {
+		return usagef("", "--trace-header: %v", err)
+	}
+	expose, err := proxy.ParseExpose(o.expose)
+	if err != nil {
+		return usagef("", "--expose: %v", err)
 	}
 	set, err := readRules(o.rules)
 	if err != nil {
@@ -118,7 +132,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	}
 	opts := gateway.Options{
 		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(),
-		Color: fixed, Log: seen.log, Drain: o.drain, Logger: f.logger(slog.LevelWarn),
+		Traces: traces, Expose: expose, Color: fixed, Log: seen.log, Drain: o.drain, Logger: f.logger(slog.LevelWarn),
 	}
 	if inForce != nil {
 		opts.Rules, opts.Color = inForce, inForce.Color

@@ -41,6 +41,7 @@ func appendLine(b []byte, e *traffic.Exchange) []byte {
 	l.text("rule", e.Rule)
 	l.text("rule_rev", e.RuleRev)
 	l.text("trace_id", e.TraceID)
+	l.text("client_trace_id", e.ClientTraceID)
 	return append(l.b, "}\n"...)
 }
 

@@ -88,18 +88,18 @@ func read(t *testing.T, path string) string {
 }
 
 var fields = []string{"schema", "time", "front", "from", "method", "url", "proto", "status", "req_bytes", "res_bytes", "duration_ms",
-	"service", "lane", "tag", "instance", "decision", "reason", "code", "error", "rule", "rule_rev", "trace_id"}
+	"service", "lane", "tag", "instance", "decision", "reason", "code", "error", "rule", "rule_rev", "trace_id", "client_trace_id"}
 
 func TestLine(t *testing.T) {
 	e := traffic.Exchange{Start: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", 3600)), Took: 1234567 * time.Nanosecond,
 		Front: traffic.FrontGateway, From: "10.0.0.1:5", Method: "GET", URL: "http://orders/a?token=abc&x=1", Proto: "HTTP/1.1",
 		Status: 503, ReqSize: 5, ResSize: 7, Service: "orders", Lane: "gray", Tag: "gray", Instance: "o-1", Kind: lane.KindError,
-		Reason: lane.ReasonNoInstances, Code: lane.CodeNoInstances, Err: "broken", Rule: "user", RuleRev: "42", TraceID: "abc"}
+		Reason: lane.ReasonNoInstances, Code: lane.CodeNoInstances, Err: "broken", Rule: "user", RuleRev: "42", TraceID: "abc", ClientTraceID: "def"}
 	got := string(appendLine(nil, &e))
 	want := `{"schema":"lane.access/v1","time":"2026-01-02T02:04:05.000006Z","front":"gateway","from":"10.0.0.1:5","method":"GET",` +
 		`"url":"http://orders/a?token=***&x=1","proto":"HTTP/1.1","status":503,"req_bytes":5,"res_bytes":7,"duration_ms":1.234,` +
 		`"service":"orders","lane":"gray","tag":"gray","instance":"o-1","decision":"ERROR","reason":"service_has_no_instances",` +
-		`"code":"E_NO_INSTANCES","error":"broken","rule":"user","rule_rev":"42","trace_id":"abc"}` + "\n"
+		`"code":"E_NO_INSTANCES","error":"broken","rule":"user","rule_rev":"42","trace_id":"abc","client_trace_id":"def"}` + "\n"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -13,6 +13,7 @@ import (
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/rules"
+	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	Policy   lane.Policy
 	Carriers *lane.Carriers // nil: the default
 	Caller   lane.Caller
+	Traces   tracemap.Sources // where a trace's id is read and, if it begins here, written
+	Expose   proxy.Expose
 	Log      *traffic.Log
 	Meter    proxy.Meter // may be nil
 	// Beside, if set, runs for as long as the gateway does, and longer than its
@@ -53,14 +56,14 @@ func Run(ctx context.Context, o Options) error {
 	}
 	watcher := o.Watcher
 	transport, err := proxy.NewTransport(proxy.Config{
-		Registry: watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller,
+		Registry: watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller, Traces: o.Traces,
 		Log: o.Log, Meter: o.Meter, Logger: o.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}
 	defer transport.Close()
-	front, err := proxy.NewGateway(transport, proxy.GatewayConfig{Routes: o.Routes, Color: o.Color, Drain: o.Drain})
+	front, err := proxy.NewGateway(transport, proxy.GatewayConfig{Routes: o.Routes, Color: o.Color, Expose: o.Expose, Drain: o.Drain})
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}

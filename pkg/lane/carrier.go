@@ -150,13 +150,14 @@ func (c *Carriers) Write(h map[string][]string, tag string) (warnings []string) 
 
 // Strip removes everything of ours from the head of a request that leaves for an
 // external host: the canonical header, aliases, a preset's carriers, the baggage
-// member, the cookie, the hop count and the guard's mark. Foreign baggage and
+// member, the cookie, the hop count, the guard's mark and the entries. Foreign baggage and
 // other cookies stay.
 func (c *Carriers) Strip(h map[string][]string) {
 	c.each(func(k Carrier) { drop(h, k) })
 	set(h, HeaderTag, nil)
 	set(h, HeaderHops, nil)
 	set(h, HeaderGuard, nil)
+	set(h, HeaderVia, nil)
 	stripCookie(h, strings.ToLower(c.Header))
 }
 

@@ -152,7 +152,7 @@ func TestCarriersWriteOwnHeader(t *testing.T) {
 func TestCarriersStrip(t *testing.T) {
 	c := mustPreset(t, "signadot")
 	c.Aliases = []string{"x-gray-tag"}
-	h := headerMap{"X-Lane-Tag": {"gray"}, "x-lane-tag": {"gray"}, "X-Gray-Tag": {"gray"}, "X-Lane-Hops": {"2"}, "x-lane-GUARD": {"bounced"},
+	h := headerMap{"X-Lane-Tag": {"gray"}, "x-lane-tag": {"gray"}, "X-Gray-Tag": {"gray"}, "X-Lane-Hops": {"2"}, "x-lane-GUARD": {"bounced"}, "X-Lane-Via": {"0123456789abcdef"},
 		"Baggage":     {"a=1;x=%20,  lane=gray ,b=2", "lane=blue", "sd-routing-key=gray,c=3"},
 		"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, "X-Mse-Tag": {"foreign"}}
 	want := headerMap{"baggage": {"a=1;x=%20,b=2", "c=3"}, "Traceparent": h["Traceparent"], "X-Mse-Tag": {"foreign"}}

@@ -116,6 +116,30 @@ func TestEdges(t *testing.T) {
 	}
 }
 
+// What a kill switch has turned away is named, if it has a name.
+func TestKilledIsNamed(t *testing.T) {
+	instances := []Instance{{ID: "b1", Weight: 1}, {ID: "g1", MetaLane: "gray", Weight: 1}}
+	for _, tc := range []struct {
+		sw       Switches
+		tag      string
+		named    Name
+		decision string
+	}{
+		{Switches{KilledLanes: []Name{"gray"}}, "gray", "gray", "KILL_SWITCH_BASELINE; lane=gray; reason=kill_switch; instance=b1"},
+		{Switches{KillAll: true}, "dev-bob", "dev-bob", "KILL_SWITCH_BASELINE; lane=dev-bob; reason=kill_switch; instance=b1"},
+		{Switches{KillAll: true}, "Bad!", "", "KILL_SWITCH_BASELINE; reason=kill_switch; instance=b1"},
+		{Switches{KillAll: true}, "", "", "BASELINE; instance=b1"},
+		{Switches{KillAll: true}, "baseline", "", "BASELINE; reason=explicit_baseline; instance=b1"},
+		{Switches{KilledLanes: []Name{"dev-bob"}}, "gray", "gray", "LANE_MATCH; lane=gray; instance=g1"},
+	} {
+		c := NewCatalog(Trust{}, nil, tc.sw, NewService("orders", instances, nil))
+		d := mustRouter(t, nil).Decide(c, Request{Service: "orders", Tag: ParseTag(tc.tag)})
+		if got := d.Header(Pick(&d, 0)); got != tc.decision || d.Named() != tc.named {
+			t.Errorf("%q: %s, named %q, want %s", tc.tag, got, d.Named(), tc.decision)
+		}
+	}
+}
+
 func TestExcluded(t *testing.T) {
 	instances := []Instance{{ID: "b1", Weight: 1}, {ID: "b2", Weight: 1}, {ID: "g1", MetaLane: "gray", Weight: 1}, {ID: "g2", MetaLane: "gray", Weight: 1}}
 	c := NewCatalog(Trust{}, nil, Switches{}, NewService("orders", instances, nil))

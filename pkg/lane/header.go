@@ -8,6 +8,8 @@ const (
 	HeaderTag   = "x-lane-tag"
 	HeaderHops  = "x-lane-hops"
 	HeaderGuard = "x-lane-guard"
+	// HeaderVia lists the entries that a request came through.
+	HeaderVia = "x-lane-via"
 
 	HeaderDecision = "X-Lane-Decision"
 	HeaderError    = "X-Lane-Error"
@@ -19,6 +21,7 @@ const (
 //
 //	LANE_MATCH; lane=dev-alice; instance=g1
 //	FALLBACK_BASELINE; lane=dev-alice; reason=lane_absent; instance=b2
+//	KILL_SWITCH_BASELINE; lane=dev-alice; reason=kill_switch; instance=b2
 //
 // instance is the one that served, nil if none did. What is empty is left out,
 // and so is a reason that the kind already says.
@@ -34,7 +37,7 @@ func (d *Decision) Header(instance *Instance) string {
 			b.WriteString(token(value))
 		}
 	}
-	add("lane", string(d.Lane))
+	add("lane", string(d.Named()))
 	if d.Kind != KindLaneMatch && !(d.Kind == KindBaseline && d.Reason == ReasonUntagged) {
 		add("reason", string(d.Reason))
 	}
@@ -44,6 +47,15 @@ func (d *Decision) Header(instance *Instance) string {
 	add("code", string(d.Code))
 	add("rev", d.RuleRev)
 	return b.String()
+}
+
+// Named is the lane that the request belongs to or, where a kill switch has turned
+// it away, would belong to.
+func (d *Decision) Named() Name {
+	if d.Kind == KindKillSwitch {
+		return d.PassOn.Lane
+	}
+	return d.Lane
 }
 
 // token keeps a value from the registry from ending its field, or the header.

@@ -71,7 +71,7 @@ func (m *Meter) Decided(d *lane.Decision) {
 	if len(d.Metrics) == 0 {
 		return
 	}
-	p := m.pair(d.Service, d.Lane)
+	p := m.pair(d.Service, d.Named())
 	for i := range d.Metrics {
 		c := &d.Metrics[i]
 		if f := familyOf(c.Name); f >= 0 && f != famRouteErrors {

@@ -8,6 +8,7 @@ const (
 	MetricDuration        = "lane_request_duration_seconds"
 	MetricColor           = "lane_color_total"
 	MetricWhitelistErrors = "lane_whitelist_errors_total"
+	MetricTraceRejected   = "lane_trace_rejected_total"
 	MetricTraceMapEntries = "lane_trace_map_entries"
 	MetricAccessLogLost   = "lane_access_log_lost_total"
 	MetricWhitelistFaults = "lane_whitelist_lookup_errors_total"
@@ -48,6 +49,7 @@ const (
 	famExternal
 	famColor
 	famWhitelistErrors
+	famTraceRejected
 	nFamilies
 )
 
@@ -67,6 +69,7 @@ var families = [nFamilies]family{
 	famExternal:        {name: lane.MetricExternal, help: "Requests to hosts that are no services."},
 	famColor:           {name: MetricColor, label: "rule", help: "Requests that a rule gave their lane, by rule."},
 	famWhitelistErrors: {name: MetricWhitelistErrors, help: "Whitelists that gave a request no answer, and so no lane."},
+	famTraceRejected:   {name: MetricTraceRejected, help: "Requests whose trace began anew at the entry, because their sender may not name one."},
 }
 
 // familyOf is the place of a counter by its name, -1 for one that is not known.
@@ -103,6 +106,8 @@ func familyOf(name string) int {
 		return famColor
 	case MetricWhitelistErrors:
 		return famWhitelistErrors
+	case MetricTraceRejected:
+		return famTraceRejected
 	}
 	return -1
 }

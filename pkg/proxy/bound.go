@@ -39,7 +39,7 @@ func clip(s string, n int) string {
 // letGo takes what is recorded out of a long head, which would stay in memory for
 // the sake of a few words.
 func letGo(e *traffic.Exchange) {
-	for _, s := range []*string{&e.Method, &e.URL, &e.Tag, &e.TraceID, &e.Service, (*string)(&e.Lane), &e.Addr, &e.Instance, &e.Note, &e.Err} {
+	for _, s := range []*string{&e.Method, &e.URL, &e.Tag, &e.TraceID, &e.ClientTraceID, &e.Service, (*string)(&e.Lane), &e.Addr, &e.Instance, &e.Note, &e.Err} {
 		*s = strings.Clone(*s)
 	}
 }

@@ -36,6 +36,7 @@ type call struct {
 	got     lane.Tag
 	passed  int  // hops before this one
 	guarded bool // a guard has sent it on
+	veiled  bool // the caller is not to know what is inside
 	pins    bool // its strings are parts of a long head
 
 	body  reqBody
@@ -121,9 +122,9 @@ func (c *call) cleanHead(h http.Header) {
 // decided takes what a decision says into the record, and counts it. A retry
 // inside the same set is the same decision: it is counted once.
 func (c *call) decided(d *lane.Decision) {
-	c.ex.Service, c.ex.Lane, c.ex.Kind, c.ex.Reason = d.Service, d.Lane, d.Kind, d.Reason
+	c.ex.Service, c.ex.Lane, c.ex.Kind, c.ex.Reason = d.Service, d.Named(), d.Kind, d.Reason
 	if len(d.Warnings) > 0 {
-		c.ex.Warnings = append([]string(nil), d.Warnings...)
+		c.ex.Warnings = append(c.ex.Warnings, d.Warnings...)
 	}
 	for i := range d.Metrics {
 		m := &d.Metrics[i]
@@ -160,6 +161,9 @@ func (c *call) refuse(req *http.Request, p *Problem, dec *lane.Decision) (*http.
 		c.ex.Kind = lane.KindError
 	}
 	d := lane.Decision{Kind: lane.KindError, Code: p.Code, Reason: p.Reason, Service: p.Service, Lane: p.Lane}
+	if c.veiled {
+		p.veil()
+	}
 	resp := p.response(req, d.Header(nil))
 	if c.grpc {
 		p.asGRPC(resp)

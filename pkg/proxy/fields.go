@@ -114,7 +114,7 @@ func (l *line) appendRequest(dst []byte) []byte {
 					dst = append(append(append(dst, f.Name...), ": "...), c.host...)
 					dst = append(dst, "\r\n"...)
 				}
-			case !req.Named(f) && !sameWord(l.way.take, f.Name):
+			case !req.Named(f) && !sameWord(l.way.take, f.Name) && !l.way.outside.has(f.Name):
 				dst = appendLine(dst, f)
 			}
 		case hopCoding:

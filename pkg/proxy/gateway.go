@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,6 +10,7 @@ import (
 
 	"lane/pkg/lane"
 	"lane/pkg/rules"
+	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
 
@@ -33,6 +32,10 @@ type Gateway struct {
 	srv    *server
 	cfg    GatewayConfig
 	routes *routes
+	// outside is what is taken off the requests of who is not trusted, mark what
+	// this entry knows its own requests by.
+	outside *outside
+	mark    string
 }
 
 // GatewayConfig says what a gateway leads where. Color is required.
@@ -41,6 +44,9 @@ type GatewayConfig struct {
 	// Color colors a request by the rules in force: it is called once for a
 	// request, and everything that is said of the rules is of that one call.
 	Color func(ctx context.Context, r *rules.Request) (rules.Result, rules.Revision)
+	// Expose says who learns more than the decision and the lane; empty:
+	// ExposeTrusted.
+	Expose Expose
 	// Drain is how long the end waits for requests; 0 is 30 s.
 	Drain time.Duration
 }
@@ -51,7 +57,7 @@ func NewGateway(t *Transport, cfg GatewayConfig) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{t: t, cfg: cfg, routes: r}
+	g := &Gateway{t: t, cfg: cfg, routes: r, outside: newOutside(&t.sources), mark: newMark()}
 	g.srv = newServer(t, traffic.FrontGateway, g.line, g.handle, true, cfg.Drain)
 	return g, nil
 }
@@ -73,6 +79,10 @@ type entry struct {
 	ask   lane.Request
 	cat   *lane.Catalog
 	said  said
+
+	outside *outside       // what is taken off, nil: nothing
+	start   tracemap.Start // of a trace that begins here
+	via     string
 }
 
 // said is what a response says beside what its server has said.
@@ -81,24 +91,24 @@ type said struct {
 }
 
 // admit finds the route, colors and decides. A problem ends the request.
-func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, dec *lane.Decision) (entry, *Problem) {
+func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, h http.Header, dec *lane.Decision) (entry, *Problem) {
 	t := g.t
-	e := entry{route: g.routes.find(c.asked, c.target)}
-	if e.route == nil {
-		return e, &Problem{Code: CodeNoRoute, status: http.StatusNotFound,
-			Message: "no route for " + c.asked + c.target.path(), Hint: "see the gateway's routes"}
+	dec.Kind, dec.Code = "", "" // it has been another request's
+	var e entry
+	var plain bool
+	if e.route, plain = g.routes.find(c.asked, c.target); e.route != nil {
+		c.ex.Service = e.route.Service
 	}
-	c.ex.Service = e.route.Service
 	var rev rules.Revision
 	e.color, rev = g.cfg.Color(ctx, &rules.Request{
-		Entry: e.route.Service, Host: c.asked, Target: string(c.target), Tag: c.got, Headers: heads, Remote: remoteOf(c.ex.From),
+		Entry: c.ex.Service, Host: c.asked, Target: string(c.target), Tag: c.got, Headers: heads, Remote: remoteOf(c.ex.From),
 	})
 	e.rev = rev.Rev
 	e.said.rev = rev.Rev
 	g.count(c, &e)
-	if e.color.Refuse {
-		return e, &Problem{Code: lane.CodeTagInvalid, Reason: lane.ReasonTagInvalid, Service: e.route.Service,
-			Message: "the request's tag is no lane's name: " + c.got.Raw, Hint: "names are a-z, 0-9 and -, as in dev-alice"}
+	g.believe(c, h, &e)
+	if p := e.refused(c, plain); p != nil {
+		return e, p
 	}
 	c.cutTag()
 	c.target = c.target.strip(e.route.Strip)
@@ -122,6 +132,23 @@ func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, dec *
 	return e, nil
 }
 
+// refused is the answer to a request that goes nowhere, whatever its lane.
+func (e *entry) refused(c *call, plain bool) *Problem {
+	switch {
+	case !plain || e.color.Ambiguous:
+		return &Problem{Code: CodeBadTarget, status: http.StatusBadRequest, Service: c.ex.Service,
+			Message: "two servers could read this path in two ways: " + clip(c.target.path(), maxURL),
+			Hint:    "leave . and .. out; a route or a rule tells /, //, \\ and %2F apart here"}
+	case e.route == nil:
+		return &Problem{Code: CodeNoRoute, status: http.StatusNotFound,
+			Message: "no route for " + c.asked + c.target.path(), Hint: "see the gateway's routes"}
+	case e.color.Refuse:
+		return &Problem{Code: lane.CodeTagInvalid, Reason: lane.ReasonTagInvalid, Service: e.route.Service,
+			Message: "the request's tag is no lane's name: " + c.got.Raw, Hint: "names are a-z, 0-9 and -, as in dev-alice"}
+	}
+	return nil
+}
+
 func hasSnapshot(cat *lane.Catalog, service string) bool {
 	s := cat.Service(service)
 	return s != nil && s.HasSnapshot
@@ -129,7 +156,7 @@ func hasSnapshot(cat *lane.Catalog, service string) bool {
 
 // count records what coloring did.
 func (g *Gateway) count(c *call, e *entry) {
-	service, lan := e.route.Service, e.color.Tag.Lane
+	service, lan := c.ex.Service, e.color.Tag.Lane
 	if e.color.Rule != "" {
 		c.count(service, lan, metricColor, "rule", e.color.Rule)
 		c.ex.Rule = e.color.Rule
@@ -137,8 +164,7 @@ func (g *Gateway) count(c *call, e *entry) {
 	c.ex.RuleRev = e.rev
 	if r := string(e.color.Rejected); r != "" {
 		c.count(service, lan, metricRejected, "reason", r)
-		e.said.warning = "tag_rejected:" + r
-		c.ex.Warnings = append(c.ex.Warnings, e.said.warning)
+		e.warn(c, "tag_rejected:"+r)
 	}
 	for range e.color.Failed {
 		c.count(service, lan, metricWhitelist, "", "")
@@ -149,6 +175,9 @@ func (g *Gateway) count(c *call, e *entry) {
 // write puts what was decided into a head: h holds its carriers.
 func (g *Gateway) write(c *call, h http.Header, e *entry, dec *lane.Decision) {
 	t := g.t
+	if e.outside != nil {
+		e.outside.takeFrom(h)
+	}
 	if e.color.Rejected != "" || c.got.Kind != lane.TagNone && e.color.Source != rules.SourceHeader {
 		t.carriers.Write(h, "")
 	}
@@ -161,32 +190,10 @@ func (g *Gateway) write(c *call, h http.Header, e *entry, dec *lane.Decision) {
 		raw = string(pass.Lane)
 	}
 	c.ex.Warnings = append(c.ex.Warnings, t.carriers.Write(h, raw)...)
-	if c.ex.TraceID == "" {
-		// A browser sends no trace id, and without one no sidecar finds the tag again.
-		// (A traceparent of ours would decide what is sampled.)
-		c.ex.TraceID = newRequestID()
-		h["X-Request-Id"] = []string{c.ex.TraceID}
-	}
 	delete(h, keyGuard) // of a client, it would end the request at the next guard
 	lane.WriteHops(h, c.passed+1)
-}
-
-// newRequestID is a random UUID (RFC 9562, version 4): whoever could guess it could
-// pass for the request's trace.
-func newRequestID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	var id [36]byte
-	hex.Encode(id[:8], b[:4])
-	hex.Encode(id[9:13], b[4:6])
-	hex.Encode(id[14:18], b[6:8])
-	hex.Encode(id[19:23], b[8:10])
-	hex.Encode(id[24:], b[10:])
-	for _, i := range [...]int{8, 13, 18, 23} {
-		id[i] = '-'
-	}
-	return string(id[:])
+	put(h, lane.HeaderVia, e.via)
+	e.begin(h)
 }
 
 // line serves a request that came as HTTP/1.
@@ -199,7 +206,7 @@ func (g *Gateway) line(l *line) {
 	c := l.open(req.Host, req.Host, "http://"+req.Host+req.Target, target(req.Target))
 	dec := decisions.Get().(*lane.Decision)
 	defer decisions.Put(dec)
-	e, prob := g.admit(l.ctx, c, (*rules.Head)(&req.Head), dec)
+	e, prob := g.admit(l.ctx, c, (*rules.Head)(&req.Head), l.way.k.h, dec)
 	if prob != nil {
 		var of *lane.Decision
 		if dec.Kind == lane.KindError {
@@ -210,7 +217,7 @@ func (g *Gateway) line(l *line) {
 		return
 	}
 	g.write(c, l.way.k.h, &e, dec)
-	l.way.take = e.color.Strip
+	l.way.take, l.way.outside = e.color.Strip, e.outside
 	if e.color.Canary != "" {
 		l.way.give = e.color.Canary + ": true"
 	}
@@ -233,7 +240,7 @@ func (g *Gateway) handle(w *writer, r *http.Request) {
 	}
 	dec := decisions.Get().(*lane.Decision)
 	defer decisions.Put(dec)
-	e, prob := g.admit(r.Context(), c, rules.Map(r.Header), dec)
+	e, prob := g.admit(r.Context(), c, rules.Map(r.Header), r.Header, dec)
 	var resp *http.Response
 	var err error
 	if prob != nil {
@@ -244,10 +251,15 @@ func (g *Gateway) handle(w *writer, r *http.Request) {
 		resp, err = c.refuse(r, prob, of)
 	} else {
 		g.write(c, r.Header, &e, dec)
-		for name := range r.Header {
-			if sameWord(e.color.Strip, name) {
-				delete(r.Header, name)
+		for _, h := range []http.Header{r.Header, r.Trailer} {
+			for name := range h {
+				if sameWord(e.color.Strip, name) {
+					delete(h, name)
+				}
 			}
+		}
+		if e.outside != nil {
+			e.outside.takeFrom(r.Trailer)
 		}
 		if e.color.Canary != "" {
 			r.Header[e.color.Canary] = []string{"true"}

@@ -67,9 +67,3 @@ func hasToken(values []string, token string) bool {
 func keepTrailers(h http.Header) bool { return hasToken(h["Te"], "trailers") }
 
 const keyGuard = "X-Lane-Guard"
-
-// The headers in which a trace begins, in lower case as all that we write.
-const (
-	headerTraceparent = "traceparent"
-	headerRequestID   = "x-request-id"
-)

@@ -7,6 +7,7 @@ import (
 
 	"lane/pkg/http1"
 	"lane/pkg/lane"
+	"lane/pkg/tracemap"
 )
 
 // marks are the fields of a head in which something of ours is read or written.
@@ -20,14 +21,18 @@ type mark struct {
 	lower, canonical string
 }
 
-// newMarks are those of the carriers, and of the headers in which a trace begins;
-// trace is one more of these, or "".
-func newMarks(c *lane.Carriers, trace string) marks {
+// newMarks are those of the carriers, and of the headers in which a trace begins.
+func newMarks(c *lane.Carriers, traces *tracemap.Sources) marks {
 	var m marks
+	start := traces.Begin()
+	names := append(c.Names(), lane.HeaderTag, "cookie", lane.HeaderHops, lane.HeaderGuard, lane.HeaderVia)
+	for _, f := range start.Fields() {
+		names = append(names, f.Name)
+	}
 	// The header of other sessions is ours to take away, whatever this one's is.
-	for _, n := range append(c.Names(), lane.HeaderTag, "cookie", lane.HeaderHops, lane.HeaderGuard, headerTraceparent, headerRequestID, trace) {
+	for _, n := range names {
 		k := mark{strings.ToLower(n), http.CanonicalHeaderKey(n)}
-		if n != "" && !slices.Contains(m.names, k) { // several carriers may share one header
+		if !slices.Contains(m.names, k) { // several carriers may share one header
 			m.names = append(m.names, k)
 			m.lengths |= 1 << min(len(n), 63)
 		}

@@ -34,6 +34,10 @@ type Problem struct {
 	TraceID string      `json:"trace_id"`
 	Hint    string      `json:"hint"`
 
+	// public and publicHint are for whom the insides are nothing to; empty: both
+	// texts are for everybody.
+	public, publicHint string
+
 	status int
 	rpc    int // gRPC status, where it is not the code's
 }

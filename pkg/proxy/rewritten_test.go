@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lane/pkg/lane"
+	"lane/pkg/tracemap"
 )
 
 // What an application writes over the entry's tag goes no further than its sidecar,
@@ -27,7 +28,7 @@ func TestSidecarPassesOnWhatTheEntrySaid(t *testing.T) {
 		t.Run(tt.entry+" and "+tt.wrote, func(t *testing.T) {
 			e := newEnv(t, func(cfg *Config) {
 				cfg.Lane = ""
-				cfg.TraceLane = func(Header) lane.Name { return lane.Name(tt.entry) }
+				cfg.TraceLane = func(*tracemap.Keys) lane.Name { return lane.Name(tt.entry) }
 			})
 			var in []lane.Instance
 			for name, l := range map[string]string{"base": "", "alice": "dev-alice", "bob": "dev-bob"} {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"lane/pkg/lane"
+	"lane/pkg/rules"
 )
 
 // Route leads requests of a gateway to a service.
@@ -47,12 +48,15 @@ func newRoutes(list []Route) (*routes, error) {
 	r := &routes{list: slices.Clone(list)}
 	for i := range r.list {
 		one := &r.list[i]
-		one.Host, one.Prefix = strings.ToLower(strings.TrimSuffix(one.Host, ".")), strings.TrimSuffix(one.Prefix, "/")
+		path := rules.ReadPath(one.Prefix)
+		one.Host, one.Prefix = strings.ToLower(strings.TrimSuffix(one.Host, ".")), strings.TrimSuffix(path.Text, "/")
 		switch {
 		case named(one.Service) == "":
 			return nil, fmt.Errorf("route %d: %q is no service's name", i+1, one.Service)
 		case one.Prefix != "" && one.Prefix[0] != '/':
 			return nil, fmt.Errorf("route %d: the prefix %q does not begin with /", i+1, one.Prefix)
+		case path.Dots || path.Loose != "":
+			return nil, fmt.Errorf("route %d: the prefix %q can be read in two ways: it may have no empty, . or .. segment, and no encoded slash", i+1, one.Prefix)
 		case one.Strip < 0 || one.Strip > strings.Count(one.Prefix, "/"):
 			return nil, fmt.Errorf("route %d: strip is %d: at most the %d segments of the prefix can go", i+1, one.Strip, strings.Count(one.Prefix, "/"))
 		case strings.Contains(strings.TrimPrefix(one.Host, "*."), "*"):
@@ -117,10 +121,16 @@ func hostRank(h string) int {
 	return 0
 }
 
-// find is the route of a request, nil if there is none.
-func (r *routes) find(hostport string, t target) *Route {
+// find is the route of a request, nil if there is none. ok is false where two
+// servers could read the path in two ways, and that makes a difference.
+func (r *routes) find(hostport string, t target) (found *Route, ok bool) {
 	host, _ := splitHost(hostport)
-	path := t.path()
+	path := rules.ReadPath(t.path())
+	found = r.at(host, path.Text)
+	return found, !path.Dots && (path.Loose == "" || r.at(host, path.Loose) == found)
+}
+
+func (r *routes) at(host, path string) *Route {
 	for i := range r.list {
 		one := &r.list[i]
 		if one.Host != "" && one.Host != host &&

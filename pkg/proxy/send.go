@@ -215,7 +215,11 @@ func (c *call) sendService(req *http.Request, cat *lane.Catalog, ask *lane.Reque
 	}
 	dec.Kind, dec.Lane = kind, lan
 	c.cleanResponse(resp)
-	resp.Header[lane.HeaderDecision] = []string{dec.Header(in)}
+	if p := c.inner(resp.Header.Get(lane.HeaderError), resp.StatusCode, resp.Header.Get("Grpc-Status")); p != nil {
+		resp.Body.Close()
+		return c.replaced(req, p, c.says(dec, in)), nil
+	}
+	resp.Header[lane.HeaderDecision] = []string{c.says(dec, in)}
 	return c.answered(resp), nil
 }
 
@@ -302,6 +306,7 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 		p.Message = where + " ended the connection without an answer: " + cause(err)
 		p.Hint = "the request was sent and is not repeated; it may have had its effect"
 	}
+	p.public = c.ex.Service + " cannot be reached, or has ended the connection without an answer"
 	p.rpc = c.rpcOfReset(err)
 	c.ex.Err = p.Message
 	return c.refuse(req, p, nil)

@@ -166,7 +166,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	}
 	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self}
 	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
-	t.marks = newMarks(t.carriers, t.sources.Only())
+	t.marks = newMarks(t.carriers, &t.sources)
 	t.nearby.dial, t.outside.dial = t.near.dial, t.far.dial
 	t.services = newWays(t.near.dial)
 	t.external = ways{newHTTP(t.far.dial), newH2C(func(ctx context.Context, _, addr string) (net.Conn, error) { return t.dialOut(ctx, addr) })}
@@ -403,7 +403,7 @@ func (t *Transport) suggest(ctx context.Context, p *Problem) {
 // problem turns a decision that is an error into an answer.
 func (t *Transport) problem(ctx context.Context, cat *lane.Catalog, ask *lane.Request, d *lane.Decision) *Problem {
 	p := &Problem{Code: d.Code, Service: d.Service, Lane: d.Lane, Reason: d.Reason,
-		Message: d.Message(), Hint: d.Hint()}
+		Message: d.Message(), Hint: d.Hint(), public: d.Message(), publicHint: d.Hint()}
 	switch d.Code {
 	case lane.CodeNoInstances:
 		t.suggest(ctx, p)

@@ -56,6 +56,8 @@ type way struct {
 	heard bool
 	take  []string // fields that the request loses, in lower case
 	give  string   // a field that it gets
+	// outside are more fields that it loses, nil: none.
+	outside *outside
 }
 
 // open starts the record of the line's request. asked is the host as asked, host
@@ -64,7 +66,7 @@ func (l *line) open(asked, host, url string, tgt target) *call {
 	t, req := l.srv.t, &l.req
 	w := &l.way
 	c := &w.c
-	w.take, w.give = nil, ""
+	w.take, w.give, w.outside = nil, "", nil
 	*c = call{t: t, target: tgt, asked: asked, host: host, head: &req.Head}
 	w.k.read(&t.marks, &req.Head)
 	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Method: req.Method,
@@ -112,7 +114,12 @@ func (l *line) sendService(p *pool, cat *lane.Catalog, ask *lane.Request, dec *l
 		return
 	}
 	dec.Kind, dec.Lane = kind, lan
-	say.decision = dec.Header(in)
+	c, res := &l.way.c, &l.way.res
+	say.decision = c.says(dec, in)
+	if p := c.inner(res.Get(lane.HeaderError), res.Status, res.Get("Grpc-Status")); p != nil {
+		l.replace(p, say)
+		return
+	}
 	l.respond(p, say)
 }
 
@@ -304,7 +311,7 @@ func (l *line) appendReady(dst []byte, b *http1.Body, chunked bool, n *atomic.In
 	if chunked && b.Ended() {
 		may := trails
 		if b == &l.up {
-			may = l.srv.t.marks.trails
+			may = l.trails
 		}
 		dst = appendTrailer(dst, b, may)
 	}
@@ -382,7 +389,7 @@ func (l *line) trails(f *http1.Field) bool {
 	if given, _, _ := strings.Cut(w.give, ":"); w.give != "" && f.Is(given) {
 		return false
 	}
-	return l.srv.t.marks.trails(f) && !sameWord(w.take, f.Name)
+	return l.srv.t.marks.trails(f) && !sameWord(w.take, f.Name) && !w.outside.has(f.Name)
 }
 
 // longBody is from how many bytes on a body is left to the kernel.

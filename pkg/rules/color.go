@@ -33,9 +33,16 @@ type Result struct {
 	// Rejected is set where the request's own tag does not count: the caller
 	// takes it off.
 	Rejected Rejected
+	// Trusted is set where the sender may choose a lane: what the request says of
+	// itself beside its tag, such as its trace, counts too.
+	Trusted bool
 	// Refuse is set where an invalid tag is not to be dropped: the request is
 	// answered with an error.
 	Refuse bool
+	// Ambiguous is set where two servers could read the path in two ways that the
+	// rules tell apart, or one of whose segments is . or ..: the request has no
+	// lane, and is answered with an error.
+	Ambiguous bool
 	// Strip are the headers, in lower case, that the request may not keep,
 	// whether it has them or not: identity headers of somebody who may not set
 	// them, and the canary header. To be read only.
@@ -55,7 +62,7 @@ func (s *Set) Color(r *Request, members Members) Result {
 	if s == nil {
 		s = &Set{}
 	}
-	res := Result{Strip: s.strip.trusted}
+	res := Result{Strip: s.strip.trusted, Trusted: s.header.holds(r)}
 	strange := !s.identity.holds(r)
 	if strange {
 		res.Strip = s.strip.other
@@ -69,7 +76,7 @@ func (s *Set) Color(r *Request, members Members) Result {
 			return res
 		}
 	default:
-		if s.header.holds(r) {
+		if res.Trusted {
 			res.Tag, res.Source = r.Tag, SourceHeader
 			return s.emit(res)
 		}
@@ -80,9 +87,14 @@ func (s *Set) Color(r *Request, members Members) Result {
 		return res
 	}
 	v := newView(r, strange)
-	hit := t.member(&v, members, &res)
-	if hit == nil {
-		hit = t.first(&v, &res)
+	hit := t.hit(&v, members, &res)
+	if v.loose != "" && !v.dots {
+		v.path = v.loose
+		v.dots = hit != t.hit(&v, members, &Result{})
+	}
+	if v.dots {
+		res.Ambiguous = true
+		return res
 	}
 	if hit == nil {
 		return res
@@ -97,6 +109,14 @@ func (s *Set) emit(res Result) Result {
 		res.Canary = s.canary
 	}
 	return res
+}
+
+// hit is the rule that wants the request.
+func (t *table) hit(v *view, members Members, res *Result) *rule {
+	if r := t.member(v, members, res); r != nil {
+		return r
+	}
+	return t.first(v, res)
 }
 
 // member is the first rule on whose whitelist the request's user is.

@@ -94,6 +94,8 @@ type view struct {
 	req   *Request
 	host  string
 	path  string
+	loose string // another reading of the path, "" if there is none
+	dots  bool   // as of Path
 	query string
 	// strange requests come from somebody whose identity headers do not
 	// count: to the rules they are not there.
@@ -113,7 +115,8 @@ func newView(r *Request, strange bool) view {
 	}
 	path, query, _ := strings.Cut(target, "?")
 	if v.path == "" {
-		v.path = decode(path, false)
+		p := ReadPath(path)
+		v.path, v.loose, v.dots = p.Text, p.Loose, p.Dots
 	}
 	v.query = query
 	return v

@@ -1,36 +1,90 @@
 package tracemap
 
-import "math/rand/v2"
+import (
+	"encoding/base64"
+	"math/rand/v2"
+	"strconv"
+)
 
-// Start is the beginning of a trace, as its headers say it.
+// Start is the beginning of a trace: the fields that say so, and the ID as it is
+// read out of them.
 type Start struct {
-	ID          string // as the String of an ID is
-	Traceparent string
-	RequestID   string
+	ID     string
+	fields [4]Field
+	n      int
 }
 
-// uuid are the parts of an id that a UUID has hyphens between.
-var uuid = [...][2]int{{0, 8}, {8, 12}, {12, 16}, {16, 20}, {20, 32}}
+// Field is a header, its name in lower case.
+type Field struct{ Name, Value string }
 
-// Begin makes the ids of a new trace: one number, as W3C's id and as the UUID of a
-// request, so that who has the one finds the other. It is random and no secret: to
-// know a trace's id helps nobody whose ids do not count, and two must not be one.
-// The flag says that the trace is recorded: without it, every service that
-// records what its caller does would record nothing.
-func Begin() Start {
-	hi, lo := rand.Uint64()&^0xf000|0x4000, rand.Uint64()&^(3<<62)|2<<62 // version 4 (RFC 9562, 5.4)
-	var room [55 + 36]byte
-	b := appendHex(appendHex(append(room[:0], "00-"...), hi), lo)
-	b = append(appendHex(append(b, '-'), rand.Uint64()|1), "-01"...)
-	id := b[3:35]
-	for i, part := range uuid {
+// Fields are what a request gets.
+func (s *Start) Fields() []Field { return s.fields[:s.n] }
+
+func (s *Start) add(name, value string) {
+	s.fields[s.n] = Field{name, value}
+	s.n++
+}
+
+// Begin makes a new trace: in the one header that is read, in the form that it has,
+// or else as a traceparent and an x-request-id, which are one number, so that who
+// has the one finds the other. It is random and no secret: to know a trace's id
+// helps nobody whose ids do not count, and two must not be one. The trace is said
+// to be recorded: otherwise every service that records what its caller does would
+// record nothing.
+func (s *Sources) Begin() Start {
+	hi, lo := rand.Uint64()&^0xf000|0x4000, rand.Uint64()&^(3<<62)|2<<62 // version 4 of UUIDs (RFC 9562, 5.4)
+	parent := rand.Uint64() | 1
+	var room [32 + 36 + 55]byte
+	b := appendHex(appendHex(room[:0], hi), lo)
+	b = appendUUID(b, b)
+	b = appendHex(append(append(append(b, "00-"...), b[:32]...), '-'), parent)
+	all := string(append(b, "-01"...))
+	id, uuid, w3c := all[:32], all[32:68], all[68:]
+	span := w3c[36:52]
+	out := Start{ID: id}
+	if s.only.header == "" {
+		out.add("traceparent", w3c)
+		out.add("x-request-id", uuid)
+		return out
+	}
+	switch s.only.form {
+	case formTraceparent:
+		out.add("traceparent", w3c)
+	case formB3:
+		out.add("b3", id+"-"+span+"-1")
+	case formB3TraceID:
+		out.add("x-b3-traceid", id)
+		out.add("x-b3-spanid", span)
+		out.add("x-b3-sampled", "1")
+	case formUber:
+		out.add("uber-trace-id", id+":"+span+":0:1")
+	case formSky:
+		text := base64.StdEncoding.EncodeToString
+		trace, here := text([]byte(id)), text([]byte("lane-gateway"))
+		out.add("sw8", "1-"+trace+"-"+trace+"-0-"+here+"-"+here+"-"+here+"-"+here)
+	case formDatadog:
+		out.add("x-datadog-trace-id", strconv.FormatUint(lo, 10))
+		out.add("x-datadog-parent-id", strconv.FormatUint(parent, 10))
+		out.add("x-datadog-sampling-priority", "1")
+		out.add("x-datadog-tags", "_dd.p.tid="+id[:16])
+	case formAmazon:
+		out.add("x-amzn-trace-id", "Root=1-"+id[:8]+"-"+id[8:]+";Parent="+span+";Sampled=1")
+	default: // any text
+		out.ID = uuid
+		out.add(s.Only(), uuid)
+	}
+	return out
+}
+
+// appendUUID appends 32 digits in the form of a UUID.
+func appendUUID(b, digits []byte) []byte {
+	for i, part := range [...][2]int{{0, 8}, {8, 12}, {12, 16}, {16, 20}, {20, 32}} {
 		if i > 0 {
 			b = append(b, '-')
 		}
-		b = append(b, id[part[0]:part[1]]...)
+		b = append(b, digits[part[0]:part[1]]...)
 	}
-	s := string(b)
-	return Start{ID: s[3:35], Traceparent: s[:55], RequestID: s[55:]}
+	return b
 }
 
 // appendHex appends 16 digits.

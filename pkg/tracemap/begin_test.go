@@ -6,26 +6,49 @@ import (
 	"testing"
 )
 
-// What begins a trace is read as every other one is, and its two ids are one
-// number; no two traces are one.
+// What begins a trace is read as every other one is, in each form; its two ids are
+// one number; and no two traces are one.
 func TestBegin(t *testing.T) {
-	seen := map[string]bool{}
-	for range 1000 {
-		s := Begin()
-		tp := read(t, "traceparent", (&format{Header: "traceparent", Value: s.Traceparent}).get)
-		id := read(t, "x-request-id", (&format{Header: "x-request-id", Value: s.RequestID}).get)
-		if tp.Len() != 1 || tp.ID().String() != s.ID || id.Len() != 1 || id.At(0).kind != kindUUID || id.ID().String() != s.RequestID {
-			t.Fatalf("%+v is read as %v and %v", s, tp.ID(), id.ID())
-		}
-		if strings.ReplaceAll(s.RequestID, "-", "") != s.ID || s.RequestID[14] != '4' || !strings.HasSuffix(s.Traceparent, "-01") {
-			t.Fatalf("%+v", s)
-		}
-		if seen[s.ID] || seen[tp.At(0).String()] {
-			t.Fatalf("%s comes twice", s.ID)
-		}
-		seen[s.ID], seen[tp.At(0).String()] = true, true
+	settings := []string{Auto, "X-My-Trace"}
+	for _, s := range auto {
+		settings = append(settings, s.header)
 	}
-	if n := testing.AllocsPerRun(100, func() { Begin() }); n > 1 {
+	seen := map[string]bool{}
+	for _, setting := range settings {
+		s, err := ParseSources(setting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			start := s.Begin()
+			var k Keys
+			s.Read(func(name string) string {
+				for _, f := range start.Fields() {
+					if strings.EqualFold(f.Name, name) {
+						return f.Value
+					}
+				}
+				return ""
+			}, &k)
+			if k.Len() == 0 || k.ID().String() != start.ID || seen[start.ID] || seen[k.At(0).String()] {
+				t.Fatalf("%s: %+v is read as %v", setting, start, text(&k))
+			}
+			seen[start.ID], seen[k.At(0).String()] = true, true
+			for _, f := range start.Fields() {
+				if f.Name != strings.ToLower(f.Name) || !slices.Contains(s.Names(), f.Name) {
+					t.Fatalf("%s: %q is passed on where a trace begins", setting, f.Name)
+				}
+			}
+		}
+	}
+	var all Sources
+	start := all.Begin()
+	f := start.Fields()
+	if len(f) != 2 || f[0].Name != "traceparent" || f[1].Name != "x-request-id" || f[0].Value[3:35] != start.ID ||
+		strings.ReplaceAll(f[1].Value, "-", "") != start.ID || f[1].Value[14] != '4' || !strings.HasSuffix(f[0].Value, "-01") {
+		t.Errorf("%+v", start)
+	}
+	if n := testing.AllocsPerRun(100, func() { all.Begin() }); n > 1 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -47,6 +47,20 @@ func TestPageHasEverySource(t *testing.T) {
 	}
 }
 
+// The page names each header that does not pass where a trace begins.
+func TestPageHasEveryName(t *testing.T) {
+	b, err := os.ReadFile("../../docs/tracing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all Sources
+	for _, name := range all.Names() {
+		if !strings.Contains(string(b), "`"+name+"`") {
+			t.Errorf("the page lacks %s", name)
+		}
+	}
+}
+
 func TestPageHasTheBounds(t *testing.T) {
 	want := []string{strconv.Itoa(DefaultSize), DefaultTTL.String(), strconv.Itoa(maxKeys), strconv.Itoa(maxText)}
 	page := rows(t, "what")

@@ -60,10 +60,13 @@ type Exchange struct {
 	// Err is a transport error in words, apart from any status.
 	Err string
 
-	TraceID   string
-	ReqHeader Head
-	ResHeader Head
-	Warnings  []string
+	TraceID string
+	// ClientTraceID is the trace that the caller named, where the entry has begun
+	// another one because that caller is not trusted.
+	ClientTraceID string
+	ReqHeader     Head
+	ResHeader     Head
+	Warnings      []string
 }
 
 // Fallback says whether a tagged request was served by the baseline.
