@@ -35,7 +35,7 @@ func (o *observedOptions) flags(c *cobra.Command, as string) {
 	fl := c.Flags()
 	fl.StringVar(&o.admin, "admin", "127.0.0.1:0", "`ADDRESS` for metrics and health; \"\" is none")
 	fl.StringArrayVar(&o.hosts, "admin-host", nil, "`HOST` by which others name the admin port; may be repeated")
-	fl.StringVar(&o.accessLog, "access-log", "", "`FILE` to append a JSON line to for each request, opened again at SIGHUP; - is standard output")
+	fl.StringVar(&o.accessLog, "access-log", "", "`FILE` for a JSON line of each request, reopened at SIGHUP; - is stdout")
 	fl.BoolVar(&o.aliases, "metric-aliases", false, "also show gray_fallback_total and gray_tag_missing_total")
 	fl.BoolVar(&o.announce, "announce", true, "register as "+as+", for lane top and --wait")
 }

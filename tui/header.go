@@ -37,6 +37,8 @@ func (m *model) header() string {
 			add("DRAINING", warnText)
 		case s.State == control.SessionStarting:
 			add("STARTING", warnText)
+		case s.State == control.SessionWaking:
+			add("WAKING", warnText)
 		}
 		if m.list.paused {
 			add("PAUSED (view only)", warnText)

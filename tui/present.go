@@ -357,6 +357,8 @@ func problems(s control.Status, now time.Time, t text) []problem {
 			bad(name+": nothing listens on "+t.clean(v.Local, 64)+"; its lane callers get errors", note(v.Note, t))
 		case control.StateUnconfirmed:
 			bad(name+": not confirmed by the registry", note(v.Note, t))
+		case control.StateUnproved:
+			bad(name+": no proof in the last 10 s that callers reach it", note(v.Note, t))
 		}
 	}
 	if s.Registry.State == registryUnreachable || s.Registry.State == registryStale {
@@ -390,6 +392,8 @@ func stateWord(s control.Service, t text) (string, class) {
 		return "CLAIM LOST", badText
 	case control.StateUnconfirmed:
 		return "NOT CONFIRMED", badText
+	case control.StateUnproved:
+		return "NOT PROVED", badText
 	case control.StateStarting, control.StateDraining:
 		return s.State, warnText
 	case "":

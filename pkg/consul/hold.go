@@ -249,10 +249,24 @@ func (h *Hold) SetApp(ok bool, note string) {
 	if prev := h.app.Swap(next); *prev == *next {
 		return
 	}
+	h.Beat() // it will read the newest state
+}
+
+// Beat has Run beat at once, and not only when it is time. It never blocks.
+func (h *Hold) Beat() {
 	select {
 	case h.push <- struct{}{}:
-	default: // one is waiting, and it will read the newest state
+	default: // one is waiting
 	}
+}
+
+// Doubt has Run look at once whether the catalog shows the registration as told.
+// It never blocks.
+func (h *Hold) Doubt() {
+	h.mu.Lock()
+	h.shown = false
+	h.mu.Unlock()
+	h.Beat()
 }
 
 // Run beats until ctx ends, and then returns nil. An agent that no longer knows
@@ -283,6 +297,12 @@ func (h *Hold) Run(ctx context.Context) error {
 		} else if err == nil && (!h.confirmed() || time.Now().After(nextLook)) {
 			nextLook = time.Now().Add(h.o.ReadBack)
 			err = h.look(ctx, told)
+			var astray *NotShownError
+			if errors.As(err, &astray) {
+				// Something else stands under the ID, or the agent has not passed it on:
+				// to say it again costs nothing, and the next beat looks.
+				err = errors.Join(err, h.put(ctx))
+			}
 		}
 		if ctx.Err() == nil {
 			_ = h.note(err)

@@ -35,6 +35,7 @@ type Session struct {
 	// watching is what Run's watch asks: anew when the claims have changed, and
 	// when the registry was away.
 	watching *starts
+	suspect  chan struct{} // holds one wish to look at everything
 
 	mu     sync.Mutex
 	id     string
@@ -51,7 +52,7 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	if o.TTL < 10*time.Second || o.TTL > 24*time.Hour {
 		return nil, &ValidationError{Field: "claim TTL", Value: o.TTL.String(), Why: "Consul takes 10s to 24h"}
 	}
-	s := &Session{c: c, o: o, own: map[string]lane.Claim{}, watching: newStarts()}
+	s := &Session{c: c, o: o, own: map[string]lane.Claim{}, watching: newStarts(), suspect: make(chan struct{}, 1)}
 	id, err := s.open(ctx)
 	if err != nil {
 		return nil, err
@@ -79,6 +80,14 @@ func (s *Session) ID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id
+}
+
+// Check has Run renew the session and look at its claims at once. It never blocks.
+func (s *Session) Check() {
+	select {
+	case s.suspect <- struct{}{}:
+	default: // one is waiting
+	}
 }
 
 // Claim takes the claim's lane and service for this session; the claim's own

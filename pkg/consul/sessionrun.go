@@ -23,10 +23,9 @@ func (s *Session) Run(ctx context.Context) error {
 	defer cancel()
 	lost := make(chan error, 1)
 	done := make(chan struct{})
-	suspect := make(chan struct{}, 1)
 	go func() {
 		defer close(done)
-		if err := s.watch(ctx, suspect); err != nil {
+		if err := s.watch(ctx); err != nil {
 			lost <- err
 		}
 	}()
@@ -47,7 +46,7 @@ func (s *Session) Run(ctx context.Context) error {
 			}
 			return err
 		case <-renew.C:
-		case <-suspect:
+		case <-s.suspect:
 		case <-retry:
 		}
 		retry = nil
@@ -165,7 +164,7 @@ func (s *Session) owns(cl lane.Claim) bool {
 // watch follows the prefix of the session's claims and raises suspect whenever
 // one of them does not look like ours. An answer may be older than a claim just
 // taken, so it is only a suspicion; check decides.
-func (s *Session) watch(ctx context.Context, suspect chan<- struct{}) error {
+func (s *Session) watch(ctx context.Context) error {
 	for {
 		if s.isClosed() {
 			return errClosed
@@ -179,7 +178,7 @@ func (s *Session) watch(ctx context.Context, suspect chan<- struct{}) error {
 			}
 			continue
 		}
-		err := s.watchPrefix(ctx, prefix, suspect)
+		err := s.watchPrefix(ctx, prefix)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -187,7 +186,7 @@ func (s *Session) watch(ctx context.Context, suspect chan<- struct{}) error {
 }
 
 // watchPrefix returns nil when the session's prefix is another one, or ctx ends.
-func (s *Session) watchPrefix(ctx context.Context, prefix string, suspect chan<- struct{}) error {
+func (s *Session) watchPrefix(ctx context.Context, prefix string) error {
 	var index, start uint64
 	pace := newPace(time.Second, 30*time.Second)
 	for s.prefix() == prefix && ctx.Err() == nil {
@@ -226,10 +225,7 @@ func (s *Session) watchPrefix(ctx context.Context, prefix string, suspect chan<-
 		pace.succeeded()
 		index = nextIndex(index, meta.LastIndex)
 		if !s.looksOurs(pairs) {
-			select {
-			case suspect <- struct{}{}:
-			default:
-			}
+			s.Check()
 		}
 	}
 	return nil

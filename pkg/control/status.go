@@ -22,11 +22,18 @@ type Status struct {
 	CA       string         `json:"ca,omitempty"`    // path of the CA's certificate for that
 	Log      string         `json:"log,omitempty"`   // path of a detached session's log
 	Child    string         `json:"child,omitempty"` // the command that the session runs
-	State    string         `json:"state"`           // starting | up | draining
+	State    string         `json:"state"`           // starting | up | waking | draining
 	Registry RegistryStatus `json:"registry"`
 	Services []Service      `json:"services"`
 	Counts   Counts         `json:"counts"`
 	Warnings []string       `json:"warnings,omitempty"`
+	History  []Event        `json:"history,omitempty"` // the oldest first, 100 at most
+}
+
+// Event is something that happened to a session.
+type Event struct {
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
 }
 
 // RegistryStatus is what the session knows of its registry.
@@ -41,6 +48,7 @@ type RegistryStatus struct {
 const (
 	SessionStarting = "starting"
 	SessionUp       = "up"
+	SessionWaking   = "waking" // this machine slept; what the registry holds is looked after
 	SessionDraining = "draining"
 )
 
@@ -50,6 +58,7 @@ const (
 	StateUp          = "up"
 	StateLocalClosed = "local port closed"
 	StateUnconfirmed = "not confirmed" // the registry does not show it, or cannot be asked
+	StateUnproved    = "not proved"    // no proof of the last 10 s that a caller would reach the local process
 	StateDraining    = "draining"
 	StateClaimLost   = "claim lost"
 )

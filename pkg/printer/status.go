@@ -45,6 +45,9 @@ func Status(s *iostreams.IOStreams, st *control.Status) error {
 	for _, w := range st.Warnings {
 		t.Row(Text("warning"), As(Warn, w))
 	}
+	for _, e := range st.History {
+		t.Row(Text("event"), Text(when(s, e.At)), Text(e.Text))
+	}
 	return t.Flush()
 }
 

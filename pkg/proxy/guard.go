@@ -51,6 +51,9 @@ type GuardConfig struct {
 	// Probes are paths that the guard answers itself: 200 while the local port
 	// accepts, else 503.
 	Probes []string
+	// Proof is a path that nobody can guess: the guard answers it itself, and keeps
+	// no record of it. 204 while the local port accepts, else 503.
+	Proof string
 	// Reject answers 421 to what would be bounced.
 	Reject bool
 	// Strayed, if set, is told the address of a caller on another machine that
@@ -124,6 +127,7 @@ const (
 	verdictProbe
 	verdictTunnel
 	verdictNoPath
+	verdictProof
 )
 
 // judge decides. It looks at the request's own carriers alone.
@@ -132,6 +136,8 @@ func (g *Guard) judge(c *call, method string) verdict {
 	switch {
 	case method == http.MethodConnect:
 		return verdictTunnel
+	case g.cfg.Proof != "" && path == g.cfg.Proof:
+		return verdictProof
 	case slices.Contains(g.cfg.Probes, path):
 		return verdictProbe
 	}
@@ -205,6 +211,13 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 		g.strayed(c, r.Header.Get("User-Agent"))
 	}
 	switch verdict {
+	case verdictProof:
+		if !accepts(g.dial) {
+			http.Error(w, "the local port is closed", http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return
 	case verdictProbe:
 		g.probe(c, w)
 		return
@@ -371,13 +384,9 @@ func (g *Guard) probe(c *call, w *writer) {
 // probe answers a health probe without calling the local process: it only looks
 // whether the port takes a connection.
 func probe(c *call, w *writer, local dialer) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
 	status, body := http.StatusOK, "ok\n"
-	if conn, err := local.dial(ctx, "tcp", local.order[0]); err != nil {
+	if !accepts(local) {
 		status, body = http.StatusServiceUnavailable, "the local port is closed\n"
-	} else {
-		conn.Close()
 	}
 	c.ex.First, c.ex.Status = c.t.now().Sub(c.ex.Start), status
 	http.Error(w, body[:len(body)-1], status)
@@ -385,4 +394,16 @@ func probe(c *call, w *writer, local dialer) {
 		c.res.n.Store(int64(len(body)))
 	}
 	c.finish("")
+}
+
+// accepts says whether the local port takes a connection.
+func accepts(local dialer) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn, err := local.dial(ctx, "tcp", local.order[0])
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }

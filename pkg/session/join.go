@@ -108,7 +108,7 @@ func (s *session) succeed(ctx context.Context, v *service) error {
 		return err
 	}
 	v.joins(lane.Claim{})
-	s.o.Log.Warn("the claim is ours now: its holder has gone", "service", v.o.Name)
+	s.event("the claim on %s is ours: its holder has gone", v.o.Name)
 	return s.tell()
 }
 

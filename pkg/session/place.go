@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/rand"
 	"sync/atomic"
 
 	"lane/pkg/consul"
@@ -48,10 +49,10 @@ func (s *session) prepare(ctx context.Context, v *service, t *proxy.Transport) e
 	if err != nil {
 		return err
 	}
-	v.places = []*place{p}
+	v.places, v.secret = []*place{p}, "/.lane/proof/"+rand.Text()
 	v.guard, err = proxy.NewGuard(t, proxy.GuardConfig{
 		Lane: s.o.Lane, Service: v.o.Name, InstanceID: p.reg.ID, Local: v.o.Local, Advertised: v.addr.String(),
-		Probes: s.o.Probes, Reject: s.o.Reject, Drain: lastCalls, Strayed: v.strayed, Here: s.o.here,
+		Probes: s.o.Probes, Reject: s.o.Reject, Drain: lastCalls, Strayed: v.strayed, Here: s.o.here, Proof: v.secret,
 	})
 	return err
 }

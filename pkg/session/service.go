@@ -36,15 +36,18 @@ type service struct {
 
 	pinned bool            // an operator's policy is to stay under the own name
 	stray  chan netip.Addr // holds the first caller that does not look at lanes
+	secret string          // path at which its guard answers this session alone
 	stop   func()          // ends what follows the local process and the callers
 
-	mu     sync.Mutex
-	places []*place   // the newest last; more than one only while it moves
-	open   bool       // the local process is healthy
-	why    string     // it is not
-	lost   string     // the claim is gone
-	holder lane.Claim // who holds the claim, if that is not this session
-	notes  []string   // what its user should know of it
+	mu       sync.Mutex
+	places   []*place   // the newest last; more than one only while it moves
+	open     bool       // the local process is healthy
+	why      string     // it is not
+	lost     string     // the claim is gone
+	proved   time.Time  // the last proof that callers reach it
+	unproven string     // why there was none since
+	holder   lane.Claim // who holds the claim, if that is not this session
+	notes    []string   // what its user should know of it
 }
 
 func newService(o Service, log *slog.Logger, now time.Time) *service {
@@ -221,6 +224,7 @@ func (v *service) status(session string) control.Service {
 	confirmed, err := p.hold.State()
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	proved, why := v.proofAge()
 	st := control.Service{Name: v.o.Name, Registered: p.reg.Name, ID: p.reg.ID, Mode: p.mode,
 		Guard: v.addr.String(), Local: v.o.Local[0], State: control.StateUp}
 	switch {
@@ -237,6 +241,8 @@ func (v *service) status(session string) control.Service {
 		}
 	case !v.open:
 		st.State, st.Note = control.StateLocalClosed, v.why
+	case !proved:
+		st.State, st.Note = control.StateUnproved, why
 	case v.holder.Session != "":
 		st.Note = fmt.Sprintf("beside the instance of %s on %s, who holds the claim", orSomebody(v.holder.Owner), v.holder.Host)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,7 @@ type session struct {
 	claims   *claims
 	guardian *guardian.Guardian // nil for a moment, when one has died
 	child    *child.Child
+	history  []control.Event
 }
 
 // Run runs a session until ctx ends, its command ends, somebody stops it, its
@@ -187,7 +189,7 @@ func (s *session) Status(context.Context) control.Status {
 	defer s.mu.Unlock()
 	st := control.Status{Schema: control.StatusSchema, Lane: s.o.Lane, Owner: s.o.Owner, Host: s.o.Host,
 		PID: pid(), Started: s.started, Proxy: s.proxyURL, Log: s.o.LogPath, State: s.state,
-		Services: []control.Service{}, Counts: s.totals()}
+		Services: []control.Service{}, Counts: s.totals(), History: slices.Clone(s.history)}
 	if len(s.o.Opens) > 0 {
 		st.Mitm, st.CA = s.o.Opens, s.o.Authority.Path
 	}

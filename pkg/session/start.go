@@ -196,7 +196,13 @@ func (s *session) register(ctx, life context.Context, parts *parts) error {
 	if len(s.services) > 0 {
 		parts.run(life, s.active)
 	}
-	return s.warmUp(ctx)
+	if err := s.warmUp(ctx); err != nil {
+		return err
+	}
+	s.firstProof(ctx)
+	parts.run(life, s.keepProving)
+	parts.run(life, s.watchSleep)
+	return nil
 }
 
 // warmUp has the first answer for the session's own services in before anybody
