@@ -27,7 +27,7 @@ func shelves() []shelf {
 		{"why", "What goes where, and why:", []maker{{"explain", newExplainCmd}, {"verify", newVerifyCmd}, {"ls", newLsCmd}, {"show", newShowCmd}, {"top", newTopCmd}}},
 		{"shared", "In the shared environment:", []maker{{"gateway", newGatewayCmd}, {"sidecar", newSidecarCmd}, {"rules", newRulesCmd},
 			{"kill", newKillCmd}, {"unkill", newUnkillCmd}, {"switch", newSwitchCmd}, {"policy", newPolicyCmd}}},
-		{"more", "Setting up:", []maker{{"demo", newDemoCmd}, {"init", newInitCmd}, {"config", newConfigCmd}, {"ca", newCACmd},
+		{"more", "Setting up:", []maker{{"demo", newDemoCmd}, {"init", newInitCmd}, {"config", newConfigCmd}, {"doctor", newDoctorCmd}, {"gc", newGCCmd}, {"ca", newCACmd},
 			{"registry", newRegistryCmd}, {"version", newVersionCmd}}},
 	}
 }

@@ -114,6 +114,9 @@ func SocketPath(dir, name string) (string, error) {
 	return p, nil
 }
 
+// InstallFile is the file of the install id, in the directory for state.
+const InstallFile = "install-id"
+
 // installBytes is the size of an install id; it is written in hex.
 const installBytes = 8
 
@@ -122,7 +125,7 @@ const installBytes = 8
 // tells nothing of the machine, and stable, so that a session after a crash
 // knows its own registrations.
 func InstallID(stateDir string) (string, error) {
-	path := filepath.Join(stateDir, "install-id")
+	path := filepath.Join(stateDir, InstallFile)
 	id, err := readID(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return id, err
@@ -134,7 +137,7 @@ func InstallID(stateDir string) (string, error) {
 	rand.Read(b[:]) // never fails, says its doc
 	// Written aside and linked into place: of two first runs one wins, and
 	// neither reads half a file.
-	tmp, err := os.CreateTemp(stateDir, "install-id-*") // 0600
+	tmp, err := os.CreateTemp(stateDir, InstallFile+"-*") // 0600
 	if err != nil {
 		return "", fmt.Errorf("make install id: %w", err)
 	}

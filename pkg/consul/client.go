@@ -84,7 +84,7 @@ func (c *Client) NodeName(ctx context.Context) (string, error) {
 }
 
 // agent is what an agent says of itself.
-type agent struct{ NodeName, Datacenter string }
+type agent struct{ NodeName, Datacenter, Version string }
 
 func (c *Client) self(ctx context.Context) (agent, error) {
 	var out struct{ Config agent }

@@ -177,3 +177,27 @@ func GetKey(t testing.TB, c *Client, key string) string {
 	}
 	return string(pair.Value)
 }
+
+// SetCheck tells the agent the state of a check with a TTL.
+func SetCheck(t testing.TB, c *Client, id, status string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := c.api.Agent().UpdateTTLOpts(id, "", status, query(ctx)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// RegisterElsewhere puts an instance into the catalog that the agent of another node
+// would have registered.
+func RegisterElsewhere(t testing.TB, c *Client, node string, r Registration, live string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	_, err := c.api.Catalog().Register(&api.CatalogRegistration{Node: node, Address: "127.0.0.1",
+		Service: &api.AgentService{ID: r.ID, Service: r.Name, Address: r.Address, Port: r.Port, Meta: r.metadata()},
+		Check:   &api.AgentCheck{Node: node, CheckID: liveID(r.ID), ServiceID: r.ID, Status: live}}, write(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -130,7 +130,10 @@ func (h *Hold) establish(ctx context.Context) error {
 	return h.readBack(ctx, told)
 }
 
-func (h *Hold) liveID() string { return h.reg.ID + ":live" }
+// liveID is the ID of the check that says whether a session stands behind an instance.
+func liveID(id string) string { return id + ":live" }
+
+func (h *Hold) liveID() string { return liveID(h.reg.ID) }
 func (h *Hold) appID() string  { return h.reg.ID + ":app" }
 
 // put sends the registration as it is. A check that the agent already has

@@ -47,6 +47,8 @@ type Client struct {
 	prefix     string
 	namespace  string
 	datacenter string // of the settings; empty: the agent's own
+	token      string
+	basic      *api.HttpBasicAuth // nil: none
 }
 
 // Open validates the settings and makes a client. It sends nothing: use Ping.
@@ -126,7 +128,7 @@ func Open(cfg Config) (*Client, error) {
 		}
 	}
 	c.namespace = get(cfg.Namespace, api.HTTPNamespaceEnvName)
-	c.datacenter = cfg.Datacenter
+	c.datacenter, c.token = cfg.Datacenter, token
 	conf := &api.Config{
 		Address: host, Scheme: addr.scheme, PathPrefix: addr.prefix,
 		Datacenter: cfg.Datacenter, Namespace: c.namespace,
@@ -137,6 +139,7 @@ func Open(cfg Config) (*Client, error) {
 	if auth := env(api.HTTPAuthEnvName); auth != "" {
 		user, pass, _ := strings.Cut(auth, ":")
 		conf.HttpAuth = &api.HttpBasicAuth{Username: user, Password: pass}
+		c.basic = conf.HttpAuth
 	}
 	if c.api, err = api.NewClient(conf); err != nil {
 		return nil, &ValidationError{Field: "registry address", Value: addr.String(), Why: err.Error()}

@@ -64,16 +64,21 @@ type Found struct {
 	Client *Client
 }
 
+// Seen is what the sockets of a directory tell of this user's sessions.
+type Seen struct {
+	Running []Found  // by lane, and then by age
+	Dead    []string // sockets whose process has died
+	Silent  []string // process ids of sessions that do not answer
+}
+
 // patience is how long a session has to say what it is.
 const patience = 2 * time.Second
 
-// Sessions finds this user's running sessions in dir, by lane and then by age.
-// silent are those beside them that do not answer, nil if there are none. It
-// removes the sockets of processes that have died.
-func Sessions(ctx context.Context, dir string) (found []Found, silent *SilentError, err error) {
+// Look asks every session in dir, and changes nothing.
+func Look(ctx context.Context, dir string) (Seen, error) {
 	socks, err := filepath.Glob(filepath.Join(dir, "*.sock"))
 	if err != nil {
-		return nil, nil, err
+		return Seen{}, err
 	}
 	all, errs := make([]Found, len(socks)), make([]error, len(socks))
 	var asked sync.WaitGroup
@@ -86,32 +91,47 @@ func Sessions(ctx context.Context, dir string) (found []Found, silent *SilentErr
 		})
 	}
 	asked.Wait()
+	var out Seen
 	for i, sock := range socks {
 		switch err := errs[i]; {
 		case err == nil:
-			found = append(found, all[i])
+			out.Running = append(out.Running, all[i])
 		case refused(err):
-			if err := os.Remove(sock); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, nil, fmt.Errorf("remove the socket of a dead session: %w", err)
-			}
+			out.Dead = append(out.Dead, sock)
 		case errors.Is(err, ErrGone):
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			if silent == nil {
-				silent = &SilentError{}
-			}
-			silent.PIDs = append(silent.PIDs, strings.TrimSuffix(filepath.Base(sock), ".sock"))
+			out.Silent = append(out.Silent, strings.TrimSuffix(filepath.Base(sock), ".sock"))
 		default:
-			return nil, nil, fmt.Errorf("session at %s: %w", sock, err)
+			return Seen{}, fmt.Errorf("session at %s: %w", sock, err)
 		}
 	}
-	sort.Slice(found, func(i, j int) bool {
-		a, b := found[i].Status, found[j].Status
+	sort.Slice(out.Running, func(i, j int) bool {
+		a, b := out.Running[i].Status, out.Running[j].Status
 		if a.Lane != b.Lane {
 			return a.Lane < b.Lane
 		}
 		return a.Started.Before(b.Started)
 	})
-	return found, silent, nil
+	return out, nil
+}
+
+// Sessions finds this user's running sessions in dir, by lane and then by age.
+// silent are those beside them that do not answer, nil if there are none. It
+// removes the sockets of processes that have died.
+func Sessions(ctx context.Context, dir string) (found []Found, silent *SilentError, err error) {
+	seen, err := Look(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, sock := range seen.Dead {
+		if err := os.Remove(sock); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, fmt.Errorf("remove the socket of a dead session: %w", err)
+		}
+	}
+	if len(seen.Silent) > 0 {
+		silent = &SilentError{PIDs: seen.Silent}
+	}
+	return seen.Running, silent, nil
 }
 
 // Holding finds the running session that holds a service in a lane.

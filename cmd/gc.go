@@ -1,0 +1,239 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/printer"
+
+	"github.com/spf13/cobra"
+)
+
+type gcOptions struct {
+	dryRun bool
+	yes    bool
+	json   bool
+}
+
+// gcLimit bounds all that `lane gc` asks and writes.
+const gcLimit = 2 * time.Minute
+
+// gcResult is the JSON form of `lane gc`.
+type gcResult struct {
+	Schema string   `json:"schema"`
+	DryRun bool     `json:"dry_run"` // nothing was to be removed
+	Items  []gcItem `json:"items"`
+}
+
+func newGCCmd(f *factory) *cobra.Command {
+	o := &gcOptions{}
+	c := &cobra.Command{
+		Use:   "gc",
+		Short: "Remove what dead sessions have left: instances, claims, sockets, logs",
+		Long: `List what dead sessions have left, and remove it with --yes, or when you say so on a
+terminal. Listed are, in the registry, instances of lanes with neither a claim nor a
+liveness check that passes, keys of claims that nobody holds, and the claims of
+sessions of this machine that have died; on this machine, sockets of dead sessions,
+and their logs, but the newest of each lane.
+
+Nothing that lives is removed: before each removal the registry is asked once more,
+and no clock is ever asked. What lane has not registered is not touched. An instance
+is removed by the agent with which it is registered, and by no other: one of another
+agent is listed with its node, and is left.`,
+		Example: `  lane gc --dry-run
+  lane gc --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runGC(c.Context(), f, o) },
+	}
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only list it")
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "remove it without a question")
+	jsonFlag(c, &o.json)
+	return c
+}
+
+func runGC(ctx context.Context, f *factory, o *gcOptions) error {
+	if o.dryRun && o.yes {
+		return usagef("", "--dry-run removes nothing, and --yes removes it: which?")
+	}
+	ctx, cancel := context.WithTimeout(ctx, gcLimit)
+	defer cancel()
+	here, err := f.remainsHere(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := f.registry()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	// What is on this machine is removed all the same when the registry is away.
+	there, away := client.Remains(ctx)
+	items := here.local()
+	if away == nil {
+		dead := planGC(there, here)
+		if err := findElsewhere(ctx, client, dead); err != nil {
+			return err
+		}
+		items = append(dead, items...)
+	}
+	remove, err := f.agreed(ctx, o, items, away)
+	if err != nil {
+		return err
+	}
+	left := false
+	for i := range items {
+		if remove {
+			items[i].remove(ctx, client)
+			left = left || items[i].Failed
+		}
+	}
+	if err := f.printGC(o, items, remove); err != nil {
+		return err
+	}
+	switch {
+	case away != nil:
+		return fmt.Errorf("nothing in the registry was looked at: %w", away)
+	case left:
+		return &exitError{code: exitFailed} // each was named
+	}
+	return nil
+}
+
+// agreed is whether to remove: it was said so, or the person at the terminal does.
+func (f *factory) agreed(ctx context.Context, o *gcOptions, items []gcItem, away error) (bool, error) {
+	n := removable(items)
+	switch {
+	case o.yes, n == 0:
+		return o.yes, nil
+	case o.dryRun, o.json, !f.io.CanAsk():
+		return false, nil
+	}
+	if err := f.listGC(items, false); err != nil {
+		return false, err
+	}
+	if away != nil {
+		fmt.Fprintf(f.io.Err, "lane: %v\n", away)
+	}
+	if _, err := fmt.Fprintf(f.io.Err, "remove %s? [y/N] ", count(n, "leftover")); err != nil {
+		return false, err
+	}
+	answer := make(chan string, 1)
+	go func() { // it ends with the process, if nobody answers
+		line, _ := bufio.NewReader(f.io.In).ReadString('\n') // the end of the input is a no
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case a := <-answer:
+		return a == "y" || a == "yes", nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+func removable(items []gcItem) (n int) {
+	for _, it := range items {
+		if it.Kept == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// findElsewhere marks the instances that the agent which answers cannot remove.
+func findElsewhere(ctx context.Context, client *consul.Client, items []gcItem) error {
+	for i := range items {
+		it := &items[i]
+		if it.Kind != gcInstance || it.Kept != "" {
+			continue
+		}
+		known, err := client.Knows(ctx, it.entry)
+		if err != nil {
+			return err
+		}
+		if !known {
+			it.Kept, it.Failed = (&consul.ElsewhereError{ID: it.ID, Node: it.Node, Address: client.Address()}).Error(), true
+		}
+	}
+	return nil
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func (f *factory) printGC(o *gcOptions, items []gcItem, removed bool) error {
+	if o.json {
+		if items == nil {
+			items = []gcItem{}
+		}
+		return f.printJSON(gcResult{Schema: "lane.gc/v1", DryRun: !removed, Items: items})
+	}
+	if len(items) == 0 {
+		_, err := fmt.Fprintln(f.io.Err, "nothing is left of dead sessions")
+		return err
+	}
+	if asked := !o.yes && !o.dryRun && f.io.CanAsk(); !asked || removed {
+		if err := f.listGC(items, removed); err != nil {
+			return err
+		}
+	}
+	if removed || removable(items) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(f.io.Err, "nothing was removed; `lane gc --yes` removes it")
+	return err
+}
+
+// listGC prints one item a line, and what was, or is to be, done with it.
+func (f *factory) listGC(items []gcItem, removed bool) error {
+	t := printer.NewTable(f.io, "STATE", "WHAT", "LANE", "ID", "WHY").Whole()
+	for _, it := range items {
+		state, role, why := "dead", printer.Warn, it.Why
+		switch {
+		case it.Kept != "":
+			state, role, why = "left", printer.Bad, it.Kept
+			if !it.Failed {
+				role = printer.Dim
+			}
+		case removed:
+			state, role = "removed", printer.Good
+		}
+		t.Row(printer.As(role, state), printer.Text(it.Kind), printer.As(printer.Lane, it.Lane), printer.Text(it.ID), printer.Text(why))
+	}
+	return t.Flush()
+}
+
+// remove removes one item, and notes what came of it.
+func (it *gcItem) remove(ctx context.Context, client *consul.Client) {
+	if it.Kept != "" {
+		return
+	}
+	err := it.do(ctx, client)
+	var still *consul.StillThereError
+	switch {
+	case err == nil:
+		it.Removed = true
+	case errors.As(err, &still):
+		it.Kept = still.Why // it lives: that is no failure
+	default:
+		it.Kept, it.Failed = err.Error(), true
+	}
+}
+
+// removeFile removes a socket or a log, which somebody may have removed already.
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
