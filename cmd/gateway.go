@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"lane/pkg/rules"
 	"lane/pkg/session"
 	"lane/pkg/tracemap"
-	"lane/pkg/whitelist"
 
 	"github.com/spf13/cobra"
 )
@@ -33,8 +31,7 @@ type gatewayOptions struct {
 	config   string
 	routes   []string
 	rules    string
-	redis    string
-	prefix   string
+	lists    listOptions
 	header   string
 	expose   string
 	settings func() []config.Flag
@@ -68,8 +65,7 @@ moments, as a whole, and one that cannot be loaded never comes to hold.`,
 	c.Flags().StringVar(&o.config, "config", "", "`FILE` with the routes, see docs/gateway.md")
 	c.Flags().StringArrayVar(&o.routes, "route", nil, "`[HOST][/PREFIX]=SERVICE`; SERVICE alone for everything")
 	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` of rules, in place of those in the registry")
-	c.Flags().StringVar(&o.redis, "redis", "", "`URL` of the whitelists' Redis; if secret: LANE_REDIS_URL")
-	c.Flags().StringVar(&o.prefix, "redis-prefix", whitelist.DefaultPrefix, "`PREFIX` of the whitelists' keys")
+	o.lists.flags(c)
 	c.Flags().StringVar(&o.header, "trace-header", tracemap.Auto, "the one `HEADER` that holds the trace id, or auto for every known one")
 	c.Flags().StringVar(&o.expose, "expose", string(proxy.ExposeTrusted), "`WHO` learns the instances and what is wrong inside: trusted, all or none")
 	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
@@ -96,22 +92,24 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		return err
 	}
 	o.warn(f, set, routes)
-	list, err := o.whitelist(f)
+	redis, err := o.lists.url(f)
 	if err != nil {
 		return err
-	}
-	if list != nil {
-		defer func() { _ = list.Close() }() // what it could not end ends with the process
-	}
-	members := membersOf(ctx, list)
-	fixed := func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
-		return set.Color(r, members), set.Revision()
 	}
 	at, err := f.place(ctx, o.settings())
 	if err != nil {
 		return err
 	}
 	defer at.client.Close()
+	list, err := o.lists.open(f, redis, at.client)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = list.Close() }() // what it could not end ends with the process
+	members := membersOf(ctx, list)
+	fixed := func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
+		return set.Color(r, members), set.Revision()
+	}
 	ln, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return &session.PortError{What: "the gateway", Addr: o.listen, Err: err}
@@ -151,48 +149,6 @@ func (o *gatewayOptions) warn(f *factory, set *rules.Set, routes []proxy.Route) 
 		if !slices.ContainsFunc(routes, func(r proxy.Route) bool { return r.Service == entry }) {
 			fmt.Fprintf(f.io.Err, "lane: no route leads to %s: its rules color nothing here\n", entry)
 		}
-	}
-	listed := slices.ContainsFunc(set.Rules(), func(r rules.Info) bool { return r.Source == rules.SourceWhitelist })
-	if listed && o.redis == "" && f.getenv("LANE_REDIS_URL") == "" {
-		fmt.Fprintln(f.io.Err, "lane: the rules have whitelists, and no Redis is named (--redis): nobody is on one")
-	}
-}
-
-// errWhitelist is what the rules are told when nobody knows who is on a list.
-var errWhitelist = errors.New("the whitelist does not answer")
-
-// whitelist is where the rules' whitelists are, nil without a Redis.
-func (o *gatewayOptions) whitelist(f *factory) (*whitelist.Whitelist, error) {
-	at := o.redis
-	if u, err := url.Parse(at); err == nil && u.User != nil {
-		if _, secret := u.User.Password(); secret {
-			return nil, usagef("every user of this machine can read a command line: set LANE_REDIS_URL", "--redis has a password in it")
-		}
-	}
-	if at == "" {
-		at = f.getenv("LANE_REDIS_URL")
-	}
-	if at == "" {
-		return nil, nil
-	}
-	list, err := whitelist.Redis(whitelist.RedisOptions{URL: at, Prefix: o.prefix, Logger: f.logger(slog.LevelWarn)})
-	if err != nil {
-		return nil, usagef("", "the Redis of the whitelists: %v", err)
-	}
-	return list, nil
-}
-
-// membersOf asks a whitelist for the rules, nil for none.
-func membersOf(ctx context.Context, list *whitelist.Whitelist) rules.Members {
-	if list == nil {
-		return nil
-	}
-	return func(route, id string) (bool, error) {
-		member, known := list.Ask(ctx, route, id)
-		if !known {
-			return false, errWhitelist
-		}
-		return member, nil
 	}
 }
 

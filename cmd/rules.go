@@ -36,7 +36,7 @@ one may propose, another may approve.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newRulesLintCmd(f), newRulesDiffCmd(f), newRulesPushCmd(f), newRulesGetCmd(f), newRulesHistoryCmd(f),
-		newRulesRollbackCmd(f), newRulesProposeCmd(f), newRulesApproveCmd(f), newRulesPoliciesCmd(f))
+		newRulesRollbackCmd(f), newRulesProposeCmd(f), newRulesApproveCmd(f), newRulesWhitelistCmd(f), newRulesPoliciesCmd(f))
 	for _, sub := range c.Commands() {
 		wrapArgs(sub)
 	}

@@ -91,6 +91,24 @@ func TestThePoliciesHold(t *testing.T) {
 	_, _, err = operator.PushRules(deadline(t), draft(2, "four"))
 	denied("push as the operator", err)
 
+	// Who edits the lists changes no rule, and who changes rules edits no list.
+	add := func([]byte) ([]byte, error) { return []byte("ann\n"), nil }
+	for _, name := range []string{"lane-router", "lane-rules-propose", "lane-rules-approve", "lane-operator"} {
+		_, err = by[name].EditWhitelist(deadline(t), "buyer-api", add)
+		denied("edit a whitelist as "+name, err)
+	}
+	_, err = by["lane-whitelist"].EditWhitelist(deadline(t), "buyer-api", add)
+	may("edit a whitelist", err)
+	_, _, err = by["lane-whitelist"].PushRules(deadline(t), draft(2, "four"))
+	denied("push as the lists' editor", err)
+	text, err := router.Whitelist(deadline(t), "buyer-api")
+	may("read a whitelist as a router", err)
+	if string(text) != "ann\n" {
+		t.Errorf("a router reads %q", text)
+	}
+	_, err = operator.Whitelist(deadline(t), "buyer-api")
+	denied("read a whitelist as the operator", err)
+
 	// The operator takes out what a developer has registered.
 	h := as(root).NewHold(registration("dev-bob", "orders"), consul.HoldOptions{App: true})
 	may("register", h.Register(deadline(t)))

@@ -13,6 +13,7 @@ func Policies() []Policy {
 	return []Policy{
 		{"lane-router", "gateways, sidecars and whatever else routes: it reads, and writes nothing of this",
 			`key_prefix "` + activePrefix + `"   { policy = "read" }
+key_prefix "` + whitelistPrefix + `" { policy = "read" }
 key_prefix "` + switchesPrefix + `"       { policy = "read" }
 key_prefix "` + declaredPrefix + `"       { policy = "read" }
 service_prefix ""                 { policy = "read" }
@@ -25,6 +26,9 @@ key_prefix "` + proposedPrefix + `" { policy = "write" }
 		{"lane-rules-approve", "whoever may make rules active; give nobody this one and the one before",
 			`key_prefix "` + rulesPrefix + `"        { policy = "read" }
 key_prefix "` + activePrefix + `" { policy = "write" }
+`},
+		{"lane-whitelist", "whoever may say who is on a whitelist; it changes no rule",
+			`key_prefix "` + whitelistPrefix + `" { policy = "write" }
 `},
 		{"lane-operator", "whoever may use lane kill and lane switch, and take a lane's instances out",
 			`key_prefix "` + switchesPrefix + `" { policy = "write" }

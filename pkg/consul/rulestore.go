@@ -21,6 +21,7 @@ import (
 //	lane/rules/active/current          which revision holds, and the hash of its document
 //	lane/rules/active/revisions/<n>    a revision: written once, never changed
 //	lane/rules/proposed/<id>           a proposal; the ID is a hash of what is proposed
+//	lane/rules/whitelist/<route>       a list of users, which is edited without a revision
 const (
 	activePrefix   = rulesPrefix + "active/"
 	currentKey     = activePrefix + "current"

@@ -57,7 +57,7 @@ func (c *Client) editKills(ctx context.Context, l lane.Name, all bool, change fu
 		}
 	}
 	var after killValue
-	changed, err := c.edit(ctx, "write the kill switch", killKey, func(old []byte) ([]byte, error) {
+	changed, err := c.edit(ctx, editing{"write the kill switch", killKey, needSwitchesReads, needSwitches}, func(old []byte) ([]byte, error) {
 		before := decodeKill(old)
 		after = killValue{All: before.All, Lanes: append([]lane.Name{}, before.Lanes...)}
 		change(&after)
@@ -85,7 +85,7 @@ func (c *Client) SetGroup(ctx context.Context, service, group string) (before st
 	if err := checkWatched(service); err != nil {
 		return "", false, err
 	}
-	changed, err = c.edit(ctx, "switch "+service, groupPrefix+service, func(old []byte) ([]byte, error) {
+	changed, err = c.edit(ctx, editing{"switch " + service, groupPrefix + service, needSwitchesReads, needSwitches}, func(old []byte) ([]byte, error) {
 		before = decodeGroup(old)
 		if before == group {
 			return old, nil
@@ -99,20 +99,23 @@ func (c *Client) SetGroup(ctx context.Context, service, group string) (before st
 // each of them has written then.
 const editTries = 20
 
+// editing is a key that is changed, why, and the rights that it takes.
+type editing struct{ what, key, reads, writes string }
+
 // edit changes one key by compare-and-set, again and again until nobody was in
 // between. change gets the value, nil where there is none, and returns the new
 // one; the same means that nothing is written, an empty one that the key goes.
-func (c *Client) edit(ctx context.Context, what, key string, change func(old []byte) ([]byte, error)) (changed bool, err error) {
+func (c *Client) edit(ctx context.Context, w editing, change func(old []byte) ([]byte, error)) (changed bool, err error) {
 	for range editTries {
 		var pair *api.KVPair
-		err := c.do(ctx, what, needSwitchesReads, func(ctx context.Context) (err error) {
-			pair, _, err = c.api.KV().Get(key, query(ctx))
+		err := c.do(ctx, w.what, w.reads, func(ctx context.Context) (err error) {
+			pair, _, err = c.api.KV().Get(w.key, query(ctx))
 			return err
 		})
 		if err != nil {
 			return false, err
 		}
-		next := &api.KVPair{Key: key}
+		next := &api.KVPair{Key: w.key}
 		var old []byte
 		if pair != nil {
 			next.ModifyIndex, next.Flags, old = pair.ModifyIndex, pair.Flags, pair.Value
@@ -124,7 +127,7 @@ func (c *Client) edit(ctx context.Context, what, key string, change func(old []b
 			return false, nil
 		}
 		var written bool
-		err = c.commit(ctx, what, needSwitches, func(ctx context.Context) (err error) {
+		err = c.commit(ctx, w.what, w.writes, func(ctx context.Context) (err error) {
 			if len(next.Value) == 0 {
 				written, _, err = c.api.KV().DeleteCAS(next, write(ctx))
 			} else {
@@ -136,5 +139,5 @@ func (c *Client) edit(ctx context.Context, what, key string, change func(old []b
 			return written, err
 		}
 	}
-	return false, fmt.Errorf("%s: others wrote %s at the same time, %d times in a row", what, key, editTries)
+	return false, fmt.Errorf("%s: others wrote %s at the same time, %d times in a row", w.what, w.key, editTries)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// store is a key-value store, as a caller's Reader sees it.
+// store is lists by their routes.
 type store struct {
 	mu    sync.Mutex
 	pairs map[string]string
@@ -38,7 +38,7 @@ func (s *store) read(_ context.Context, key string) ([]byte, error) {
 
 func TestListOfARoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{pairs: map[string]string{"lane/rules/whitelist/buyer-api": "buyer-123\nbuyer-124\n"}}
+		s := &store{pairs: map[string]string{"buyer-api": "buyer-123\nbuyer-124\n"}}
 		w := List(s.read, nil)
 		defer w.Close()
 		for _, c := range []struct {
@@ -57,10 +57,10 @@ func TestListOfARoute(t *testing.T) {
 			}
 		}
 		// One read for each route, whoever asks.
-		if got := strings.Join(s.reads, " "); got != "lane/rules/whitelist/buyer-api lane/rules/whitelist/seller-api" {
+		if got := strings.Join(s.reads, " "); got != "buyer-api seller-api" {
 			t.Errorf("read %s", got)
 		}
-		s.put("lane/rules/whitelist/buyer-api", "")
+		s.put("buyer-api", "")
 		time.Sleep(remembered)
 		if w.Member(t.Context(), "buyer-api", "buyer-123") {
 			t.Error("a member ten seconds after the list was emptied")
@@ -70,7 +70,7 @@ func TestListOfARoute(t *testing.T) {
 
 func TestListThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{pairs: map[string]string{"lane/rules/whitelist/shop": "ann"}, err: errors.New("no leader")}
+		s := &store{pairs: map[string]string{"shop": "ann"}, err: errors.New("no leader")}
 		w := List(s.read, nil)
 		defer w.Close()
 		member(t, w, "ann", false)
@@ -96,6 +96,35 @@ func TestParseList(t *testing.T) {
 	} {
 		if got := slices.Sorted(maps.Keys(parse([]byte(text)))); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestEditList(t *testing.T) {
+	text, n := Add(nil, "ann", "bob", "ann")
+	if string(text) != "ann\nbob\n" || n != 2 {
+		t.Errorf("%q %d", text, n)
+	}
+	byHand := []byte(" eve\r\n\nann")
+	if text, n := Add(byHand, "ann"); string(text) != string(byHand) || n != 0 {
+		t.Errorf("nothing was to be added: %q %d", text, n)
+	}
+	if text, n := Add(byHand, "bob"); string(text) != "eve\nann\nbob\n" || n != 1 {
+		t.Errorf("%q %d", text, n)
+	}
+	if text, n := Remove([]byte("ann\nbob\nann\n"), "ann", "eve"); string(text) != "bob\n" || n != 2 {
+		t.Errorf("%q %d", text, n)
+	}
+	if text, n := Remove(byHand, "bob"); string(text) != string(byHand) || n != 0 {
+		t.Errorf("nothing was to be removed: %q %d", text, n)
+	}
+	if text, n := Remove([]byte("ann"), "ann"); len(text) != 0 || n != 1 {
+		t.Errorf("%q %d", text, n)
+	}
+	for id, ok := range map[string]bool{"buyer-1": true, "Jörg Müller": true, "#1": true, "": false, " ann": false, "a\nb": false,
+		"a\tb": false, "a\xff": false, strings.Repeat("x", longestID): true, strings.Repeat("x", longestID+1): false} {
+		if err := CheckID(id); (err == nil) != ok {
+			t.Errorf("%q: %v", id, err)
 		}
 	}
 }
