@@ -92,12 +92,12 @@ type Change struct {
 }
 
 // Lane is where a request goes, in a word: a lane, the baseline, or an error.
-func (r *Result) Lane() string {
+func (res *Result) Lane() string {
 	switch {
-	case r.Refuse:
+	case res.Refuse, res.Ambiguous:
 		return "refused"
-	case r.Tag.Kind == lane.TagLane:
-		return string(r.Tag.Lane)
+	case res.Tag.Kind == lane.TagLane:
+		return string(res.Tag.Lane)
 	}
 	return lane.BaselineTag
 }

@@ -65,6 +65,9 @@ rules:
 		{"/listed%2Fa", "X-User", "u-2", "", false},
 	} {
 		got := s.Color(&Request{Entry: "shop", Target: tt.target, Headers: Map{tt.name: {tt.value}}}, on)
+		if (got.Lane() == "refused") != tt.ambiguous {
+			t.Errorf("%s: shown as %s", tt.target, got.Lane())
+		}
 		if got.Rule != tt.rule || got.Ambiguous != tt.ambiguous {
 			t.Errorf("%s, %s: rule %q, ambiguous %v, want %q, %v", tt.target, tt.value, got.Rule, got.Ambiguous, tt.rule, tt.ambiguous)
 		}
