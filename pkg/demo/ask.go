@@ -48,14 +48,18 @@ func (c *caller) get(ctx context.Context, target string, headers ...string) (ans
 			req.Header[headers[i]] = []string{headers[i+1]}
 		}
 	}
+	id := ""
 	if c.asked != nil {
-		req.Header[passedOn] = []string{fmt.Sprintf("demo-%d", c.asked.Add(1))}
+		id = fmt.Sprintf("demo-%d", c.asked.Add(1))
+		req.Header[passedOn] = []string{id}
 	}
 	res, err := c.t.RoundTrip(req)
 	if err != nil {
 		return answer{}, fmt.Errorf("GET %s: %w", target, err)
 	}
-	return read(res), nil
+	a := read(res)
+	a.Asked = id
+	return a, nil
 }
 
 // outside is a host that is no service: it keeps what it was sent.

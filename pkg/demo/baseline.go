@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -184,7 +185,7 @@ func addrPort(ln net.Listener) netip.AddrPort {
 }
 
 // awaitRouters waits until each gateway and sidecar that has been started serves,
-// and watches every service.
+// and sees every service healthy: an instance is there before its checks pass.
 func (w *World) awaitRouters(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -198,7 +199,16 @@ func (w *World) awaitRouters(ctx context.Context) error {
 			}
 		}
 	}
+	for _, s := range shopOrder {
+		if err := until(ctx, startLimit, "the routers see "+s.name+" healthy", func() bool { return w.known(s.name, baselineServes) }); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+func baselineServes(s *lane.Service) bool {
+	return slices.ContainsFunc(s.Instances, func(in lane.Instance) bool { return in.MetaLane == "" && in.Health == lane.Passing })
 }
 
 // known says whether each gateway and sidecar sees a service so.

@@ -132,7 +132,7 @@ func TestAWrongClaimIsSeen(t *testing.T) {
 		{"alice has gone",
 			func(ctx context.Context, w *World) error { return w.alice.end(ctx) },
 			[]string{asAlice, "three local processes are in a lane each", "each response says what happened, in X-Lane-Decision",
-				tagAgain, bounced, "a host outside the registry gets no tag", strays},
+				tagAgain, bounced, "a host outside the registry gets no tag"},
 			[]string{asNobody, asBob, next, untrusted, customers}},
 		{"her lane is killed",
 			func(ctx context.Context, w *World) error {

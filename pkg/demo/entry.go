@@ -273,6 +273,9 @@ func seeKill(ctx context.Context, w *World) (string, error) {
 	}); e != nil || err != nil {
 		return a.Page.Chain(), errors.Join(e, err)
 	}
+	if err := w.alice.hears(ctx, lane.KindKillSwitch); err != nil {
+		return "", err
+	}
 	before := w.alice.local.total()
 	a, seen, err := w.chain(ctx, asDev2, chainBase)
 	if err != nil {
@@ -294,7 +297,16 @@ func seeUnkill(ctx context.Context, w *World) (string, error) {
 	}); e != nil {
 		return seen, e
 	}
-	return seen, nil
+	return seen, w.alice.hears(ctx, lane.KindLaneMatch)
+}
+
+// hears waits until the session's own proxy decides so, too: it has a watch of its
+// own, and what comes next begins there.
+func (m *member) hears(ctx context.Context, want lane.Kind) error {
+	return until(ctx, startLimit, fmt.Sprintf("the proxy of %s decides %s", m.lane, want), func() bool {
+		a, err := m.caller.get(ctx, "http://"+m.service+"/"+m.service+"/7")
+		return err == nil && kind(a.Decision) == string(want)
+	})
 }
 
 // seeMix sends visitors of every kind all at once.

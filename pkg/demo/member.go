@@ -121,9 +121,12 @@ func (m *member) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return until(ctx, startLimit, fmt.Sprintf("the routers know %s of %s", m.service, m.lane), func() bool {
+	if err := until(ctx, startLimit, fmt.Sprintf("the routers know %s of %s", m.service, m.lane), func() bool {
 		return m.w.known(m.service, func(s *lane.Service) bool { return m.healthy(s) && slices.Contains(s.Declared, m.lane) })
-	})
+	}); err != nil {
+		return err
+	}
+	return m.hears(ctx, lane.KindLaneMatch)
 }
 
 func (m *member) healthy(s *lane.Service) bool {

@@ -192,6 +192,7 @@ func (s *service) call(r *http.Request, other string) call {
 
 // answer is a response, as far as the demo looks at it.
 type answer struct {
+	Asked          string // the id that it was asked with; empty: none
 	Status         int
 	Decision, Code string
 	Guard          string // x-lane-guard
