@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,7 +106,12 @@ func runCAInit(f *factory, o *caInitOptions) error {
 	if len(a.Hosts()) == 0 {
 		what = "it can sign for any host: whoever trusts it depends on its key; --host makes one that cannot"
 	}
-	_, err = fmt.Fprintf(f.io.Err, "%s\nnext: list hosts under mitm in lane.yaml, and lane up; programs outside of lane run: lane ca trust-help\n", what)
+	next := "list hosts under mitm in lane.yaml, and lane up"
+	listed := func(host string) bool { return slices.Contains(s.Mitm, host) }
+	if len(s.Mitm) > 0 && !slices.ContainsFunc(o.hosts, func(h string) bool { return !listed(h) }) {
+		next = "lane up" // which opens what is listed already
+	}
+	_, err = fmt.Fprintf(f.io.Err, "%s\nnext: %s; programs outside of lane run: lane ca trust-help\n", what, next)
 	return err
 }
 

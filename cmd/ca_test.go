@@ -85,6 +85,14 @@ func TestCAInitHosts(t *testing.T) {
 	if code, out, errOut := caRun(t, t.TempDir(), dir, time.Now(), "init", "--json"); code != exitOK || !strings.Contains(out, `"hosts":["orders","test.example"]`) {
 		t.Errorf("%d %q %q", code, out, errOut)
 	}
+	// What is listed is not asked to be listed.
+	const list = "list hosts under mitm"
+	if code, _, errOut := caRun(t, t.TempDir(), dir, time.Now(), "init"); code != exitOK || strings.Contains(errOut, list) || !strings.Contains(errOut, "next: lane up;") {
+		t.Errorf("%d %q", code, errOut)
+	}
+	if code, _, errOut := caRun(t, t.TempDir(), dir, time.Now(), "init", "--host", "billing"); code != exitOK || !strings.Contains(errOut, list) {
+		t.Errorf("%d %q", code, errOut)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "lane.yaml"), []byte("mitn: [orders]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -259,7 +259,7 @@ func (h *Head) fields(text string, lenient bool) error {
 		}
 	}
 	if len(h.Options) > maxOptions {
-		return bad("too many options in Connection")
+		return &Error{Status: 431, Why: "too many options in Connection"}
 	}
 	return nil
 }

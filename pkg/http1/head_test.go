@@ -61,7 +61,7 @@ var malformed = map[string]int{
 	"GET /a HTTP/1.10\r\nHost: svc\r\n\r\n":                                      400,
 	reqLine + "Expect: something\r\n\r\n":                                        417,
 	reqLine + strings.Repeat("a:\r\n", maxFields) + "\r\n":                       431,
-	reqLine + "Connection: " + strings.Repeat("a,", maxOptions) + "a\r\n\r\n":    400,
+	reqLine + "Connection: " + strings.Repeat("a,", maxOptions) + "a\r\n\r\n":    431,
 }
 
 func parse(text string) (Request, error) {

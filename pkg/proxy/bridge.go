@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +32,7 @@ type bridge struct {
 	nobody  bool
 	hj      bool
 	trailer []string // announced
+	words   string   // the server's status line behind the version, if it had one
 	body    *bridgeBody
 	dead    bool // nothing is answered any more
 	err     error
@@ -82,7 +85,7 @@ func (l *line) handle(h handler, target string) {
 	case b.hj:
 	case bad != nil && !b.wrote:
 		l.last = true
-		l.answer(&call{t: l.srv.t}, bad.response(r, ""))
+		l.answer(&call{t: l.srv.t}, bad.response(r, refused(bad.Code)))
 	case !b.wrote: // nobody has an answer: one must not be made up
 		l.last = true
 	default:
@@ -179,7 +182,7 @@ func (b *bridge) WriteHeader(code int) {
 		l.last = l.last || l.srv.closing() || l.asked100
 		b.start.Unlock()
 	}
-	b.out = appendStatus(b.out, code)
+	b.out = appendStatus(b.out, code, b.words)
 	if code < 200 {
 		b.out = appendHeader(b.out, b.h)
 		b.out = append(b.out, "\r\n"...)
@@ -258,7 +261,8 @@ func (b *bridge) finish() {
 	}
 	if b.chunked {
 		b.out = append(b.out, "0\r\n"...)
-		for k, v := range b.h {
+		for _, k := range slices.Sorted(maps.Keys(b.h)) {
+			v := b.h[k]
 			name, late := strings.CutPrefix(k, http.TrailerPrefix)
 			if f := (&http1.Field{Name: name}); (late || hasToken(b.trailer, k)) && trails(f) {
 				b.out = appendHeader(b.out, http.Header{name: v})
@@ -299,9 +303,13 @@ func (b *bridge) SetWriteDeadline(t time.Time) error { return b.l.conn.SetWriteD
 // EnableFullDuplex is for http.ResponseController: it is never off.
 func (b *bridge) EnableFullDuplex() error { return nil }
 
-// appendStatus appends the line that a response begins with.
-func appendStatus(dst []byte, code int) []byte {
+// appendStatus appends the line that a response begins with: in the server's words,
+// "200 Fine", where they are about this code.
+func appendStatus(dst []byte, code int, words string) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
+	if strings.HasPrefix(words, strconv.Itoa(code)+" ") && httpguts.ValidHeaderFieldValue(words) {
+		return append(append(dst, words...), "\r\n"...)
+	}
 	dst = strconv.AppendInt(dst, int64(code), 10)
 	dst = append(dst, ' ')
 	dst = append(dst, http.StatusText(code)...)
@@ -310,7 +318,8 @@ func appendStatus(dst []byte, code int) []byte {
 
 // appendHeader appends the fields of a map, but what its own framing says.
 func appendHeader(dst []byte, h http.Header) []byte {
-	for k, values := range h {
+	for _, k := range slices.Sorted(maps.Keys(h)) { // the same answer is to be the same bytes
+		values := h[k]
 		if k == "Transfer-Encoding" || k == "Connection" || !httpguts.ValidHeaderFieldName(k) {
 			continue // a trailer, or a name with a space, which net/http reads
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"lane/pkg/http1"
 	"lane/pkg/lane"
 	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
@@ -34,10 +35,13 @@ type call struct {
 	head    interface{ Get(name string) string }
 	keys    tracemap.Keys
 	got     lane.Tag
-	passed  int  // hops before this one
-	guarded bool // a guard has sent it on
-	veiled  bool // the caller is not to know what is inside
-	pins    bool // its strings are parts of a long head
+	trailer http.Header // the request's, filled when its body ends
+	take    []string    // fields that it loses, in lower case
+	give    string      // a field that it gets
+	passed  int         // hops before this one
+	guarded bool        // a guard has sent it on
+	veiled  bool        // the caller is not to know what is inside
+	pins    bool        // its strings are parts of a long head
 
 	body  reqBody
 	res   resBody
@@ -76,6 +80,8 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	c.te = keepTrailers(r.Header)
 	c.cleanHead(r.Header)
 	c.body.c, c.body.in = c, r.Body
+	c.trailer = r.Trailer
+	c.cutTrailer()
 	return c
 }
 
@@ -116,6 +122,17 @@ func (c *call) cleanHead(h http.Header) {
 	}
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = nil // net/http would add its own
+	}
+}
+
+// cutTrailer takes out of the request's trailer what must not stand there: what is
+// read in a head, or written into one here, would be said a second time behind it.
+func (c *call) cutTrailer() {
+	for name := range c.trailer {
+		f := http1.Field{Name: name}
+		if !c.t.marks.trails(&f) || sameWord(c.take, name) || c.give != "" && f.Is(c.give) {
+			delete(c.trailer, name)
+		}
 	}
 }
 
@@ -181,6 +198,9 @@ func (c *call) answered(resp *http.Response) *http.Response {
 	}
 	if c.w != nil {
 		c.w.empty = resp.ContentLength == 0
+		if b, ok := c.w.ResponseWriter.(*bridge); ok && resp.ProtoMajor == 1 {
+			b.words = resp.Status
+		}
 	}
 	c.res.c, c.res.in = c, resp.Body
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok && resp.StatusCode == http.StatusSwitchingProtocols {
@@ -267,6 +287,9 @@ func (b *reqBody) Read(p []byte) (int, error) {
 	b.read.Store(true)
 	n, err := b.in.Read(p)
 	b.n.Add(int64(n))
+	if err == io.EOF {
+		b.c.cutTrailer() // it is whole now, and read next
+	}
 	return n, err
 }
 

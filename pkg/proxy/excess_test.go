@@ -123,9 +123,10 @@ func TestContinueBeforeTheResponse(t *testing.T) {
 	})
 	e := newEnv(t, nil)
 	e.reg.set(service("svc", instance("s", origin, "dev-alice")))
-	for _, target := range []string{"http://svc/", "http://user@svc/"} {
+	for _, before := range []string{"", tunnelled} {
 		for range 20 {
-			conn, br := raw(t, e.addr, "POST "+target+" HTTP/1.1\r\nHost: svc\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
+			conn, br := raw(t, e.addr, before+"POST http://svc/ HTTP/1.1\r\nHost: svc\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
+			connected(t, br, before)
 			head := readText(br)
 			if strings.HasPrefix(head, "HTTP/1.1 100 ") {
 				fmt.Fprint(conn, "body")
@@ -133,7 +134,7 @@ func TestContinueBeforeTheResponse(t *testing.T) {
 			}
 			body, _ := io.ReadAll(io.LimitReader(br, 2))
 			if !strings.HasPrefix(head, "HTTP/1.1 200 ") || string(body) != "ok" {
-				t.Fatalf("%s: %q %q", target, head, body)
+				t.Fatalf("%q: %q %q", before, head, body)
 			}
 			conn.Close()
 		}
@@ -174,7 +175,8 @@ func TestServersHeadThroughHandlers(t *testing.T) {
 	})
 	e := newEnv(t, nil)
 	e.reg.set(service("svc", instance("s", origin, "dev-alice")))
-	_, br := raw(t, e.addr, "GET http://user@svc/ HTTP/1.1\r\nHost: svc\r\n\r\n")
+	_, br := raw(t, e.addr, tunnelled+"GET http://svc/ HTTP/1.1\r\nHost: svc\r\n\r\n")
+	connected(t, br, tunnelled)
 	head := readText(br)
 	if strings.Contains(head, "X B") || !strings.HasPrefix(head, "HTTP/1.1 200 ") || !strings.Contains(head, "X-C: d\r\n") {
 		t.Errorf("came back %q", head)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -82,6 +83,26 @@ func appendLine(dst []byte, f *http1.Field) []byte {
 	return append(append(dst, f.Line...), "\r\n"...)
 }
 
+// appendAnnounced appends a Trailer field, as it came if all that it announces may
+// stand behind the body, and else without what may not.
+func appendAnnounced(dst []byte, f *http1.Field, may func(*http1.Field) bool) []byte {
+	var kept []string
+	all := true
+	for name := range strings.SplitSeq(f.Value, ",") {
+		switch name = strings.Trim(name, " \t"); {
+		case name == "":
+		case may(&http1.Field{Name: name}):
+			kept = append(kept, name)
+		default:
+			all = false
+		}
+	}
+	if all {
+		return appendLine(dst, f)
+	}
+	return appendField(dst, f.Name, strings.Join(kept, ", "))
+}
+
 // appendField appends a field, if it has a value.
 func appendField(dst []byte, name, value string) []byte {
 	if value == "" {
@@ -121,7 +142,7 @@ func (l *line) appendRequest(dst []byte) []byte {
 			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 		case hopTrailer:
 			if req.Chunked {
-				dst = appendLine(dst, f)
+				dst = appendAnnounced(dst, f, l.trails)
 			}
 		case hopTE: // gRPC servers want to see it, and it is true of us
 			if !te && hasToken([]string{f.Value}, "trailers") {
@@ -179,7 +200,7 @@ func (l *line) appendResponse(dst []byte, say *said, chunked bool) []byte {
 		switch hop(f) {
 		case hopTrailer:
 			if chunked {
-				dst = appendLine(dst, f)
+				dst = appendAnnounced(dst, f, trails)
 			}
 			return dst, true
 		case hopCoding:
@@ -229,8 +250,9 @@ func (l *line) appendResponse(dst []byte, say *said, chunked bool) []byte {
 }
 
 // cutTarget parts a request target in absolute form into its scheme, its host and
-// what a server is asked for, byte for byte. ok is false for every other form,
-// and for what net/http is to look at: user names, and hosts that are none.
+// what a server is asked for, byte for byte. A user's name and password before the
+// host are for nobody but the caller's own program. ok is false for every other
+// form, and for hosts that are none.
 func cutTarget(uri, method string) (scheme, host string, t target, ok bool) {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok || uri[0] == '/' {
@@ -242,6 +264,7 @@ func cutTarget(uri, method string) (scheme, host string, t target, ok bool) {
 	} else {
 		rest = ""
 	}
+	host = host[strings.LastIndexByte(host, '@')+1:]
 	if !plainHost(host) {
 		return "", "", "", false
 	}
@@ -264,6 +287,11 @@ func plainHost(s string) bool {
 	if s == "" || strings.HasPrefix(s, ":") {
 		return false
 	}
+	if s[0] == '[' {
+		ip, rest, ok := strings.Cut(s[1:], "]")
+		at, err := netip.ParseAddr(ip)
+		return ok && err == nil && at.Is6() && at.Zone() == "" && (rest == "" || plainHost("a"+rest) && rest[0] == ':')
+	}
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c >= 'A' && c <= 'Z', c == '-', c == '.', c == '_':
@@ -274,7 +302,7 @@ func plainHost(s string) bool {
 				}
 			}
 			return i+1 < len(s)
-		default: // a bracket, too: net/http knows IPv6's forms
+		default:
 			return false
 		}
 	}

@@ -103,7 +103,20 @@ func (f *Forward) line(l *line) {
 		l.handle(f.handle, "")
 		return
 	}
-	f.send(l, host, host, l.req.Target, tgt, func() { l.handle(f.handle, "") })
+	f.send(l, host, host, withoutUser(l.req.Target, scheme, host), tgt, func() { l.handle(f.handle, "") })
+}
+
+// withoutUser is a target in absolute form as it is recorded: without the name and
+// the password that may stand before its host.
+func withoutUser(uri, scheme, host string) string {
+	rest := uri[len(scheme)+len("://"):]
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	if rest == host {
+		return uri
+	}
+	return scheme + "://" + host + uri[len(scheme)+len("://")+len(rest):]
 }
 
 // plain reports whether a URL's scheme is plain HTTP.
@@ -197,6 +210,8 @@ func (f *Forward) page(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	if (r.Method != http.MethodGet && r.Method != http.MethodHead) || r.URL.Path != "/" && r.URL.Path != "" {
+		h[lane.HeaderError] = []string{string(CodeBadTarget)}
+		h[lane.HeaderDecision] = []string{refused(CodeBadTarget)}
 		w.WriteHeader(http.StatusBadRequest)
 	}
 	_, _ = io.WriteString(w, pageText)
@@ -208,9 +223,15 @@ Use it as a proxy:  lane curl URL,  lane run -- COMMAND,  eval "$(lane env)"
 See what it does:   lane status
 `
 
+// refused is the decision of what was refused before anything was looked up.
+func refused(code lane.Code) string {
+	d := lane.Decision{Kind: lane.KindError, Code: code}
+	return d.Header(nil)
+}
+
 func badTarget(w http.ResponseWriter, why string) {
 	p := &Problem{Code: CodeBadTarget, Message: why, Hint: "http:// and https:// targets work", status: http.StatusBadRequest}
-	resp := p.response(nil, "")
+	resp := p.response(nil, refused(p.Code))
 	for k, v := range resp.Header {
 		w.Header()[k] = v
 	}

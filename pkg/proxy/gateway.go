@@ -264,6 +264,8 @@ func (g *Gateway) handle(w *writer, r *http.Request) {
 		if e.color.Canary != "" {
 			r.Header[e.color.Canary] = []string{"true"}
 		}
+		c.take, c.give = e.color.Strip, e.color.Canary
+		c.cutTrailer()
 		resp, err = c.sendService(r, e.cat, &e.ask, dec)
 	}
 	if err == nil {

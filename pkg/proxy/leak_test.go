@@ -42,7 +42,7 @@ func TestNothingOfOursLeaks(t *testing.T) {
 	} {
 		origin, got := bytesOrigin(t, okBytes)
 		e := newEnv(t, func(c *Config) { c.Carriers = &carriers })
-		for _, at := range []struct{ before, line string }{{"", "http://" + origin}, {"", "http://user@" + origin}, {"CONNECT " + origin + " HTTP/1.1\r\nHost: x\r\n\r\n", ""}} {
+		for _, at := range []struct{ before, line string }{{"", "http://" + origin}, {"CONNECT " + origin + " HTTP/1.1\r\nHost: x\r\n\r\n", "http://" + origin}, {"CONNECT " + origin + " HTTP/1.1\r\nHost: x\r\n\r\n", ""}} {
 			conn, br := raw(t, e.addr, at.before)
 			connected(t, br, at.before)
 			ours := "X-LANE-TAG: dev-bob\r\nx-lane-hops: 1\r\n" + carriers.Header + ": dev-bob\r\n"

@@ -282,6 +282,7 @@ type ear struct {
 	peer  net.Conn     // the server that is waited for
 	abort func()       // ends another wait
 	done  chan struct{}
+	quit  chan struct{} // closed to end a listening that has not begun
 	sent  chan struct{} // closed when there is nothing more to send
 }
 
@@ -295,7 +296,9 @@ func (l *line) waitFor(server net.Conn) bool {
 	return !e.ended
 }
 
-// listenFor is listen for a wait that abort ends.
+// listenFor is listen for a wait that abort ends. It begins late: most waits are
+// over by then, and who has ended his side right behind a request may still be
+// waiting for the answer.
 func (l *line) listenFor(abort func()) {
 	e := &l.ear
 	e.mu.Lock()
@@ -306,18 +309,20 @@ func (l *line) listenFor(abort func()) {
 		abort()
 		return
 	}
-	l.listen(nil)
+	l.listenAfter(patience, nil)
 }
 
 // listen starts listening, unless it has. send, which may be nil, is what is done
 // with the caller's bytes before.
-func (l *line) listen(send func() error) {
+func (l *line) listen(send func() error) { l.listenAfter(0, send) }
+
+func (l *line) listenAfter(wait time.Duration, send func() error) {
 	e := &l.ear
 	if e.done != nil || e.heardEnd() {
 		return
 	}
-	done := make(chan struct{})
-	e.done = done
+	done, quit := make(chan struct{}), make(chan struct{})
+	e.done, e.quit = done, quit
 	var sent chan struct{}
 	if send != nil {
 		sent = make(chan struct{})
@@ -333,11 +338,22 @@ func (l *line) listen(send func() error) {
 				return
 			}
 		}
-		// A byte of the next request tells that the caller is there, and stays.
-		if len(l.in.Buffered()) > 0 {
-			return
+		if wait > 0 {
+			late := time.NewTimer(wait)
+			defer late.Stop()
+			select {
+			case <-late.C:
+			case <-quit:
+				return
+			}
 		}
-		if err := l.in.Fill(maxRequestHead); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		// Bytes of the next request tell that the caller is there, and not that it
+		// stays: they are kept, as many as a head may have.
+		err := error(nil)
+		for err == nil {
+			err = l.in.Fill(maxRequestHead)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrHeadTooLarge) {
 			l.left()
 		}
 	}()
@@ -395,9 +411,10 @@ func (e *ear) heardEnd() bool {
 func (l *line) hush() {
 	e := &l.ear
 	if e.done != nil {
+		close(e.quit)
 		_ = l.conn.SetReadDeadline(longAgo)
 		<-e.done
-		e.done, e.sent = nil, nil
+		e.done, e.quit, e.sent = nil, nil, nil
 		_ = l.conn.SetReadDeadline(time.Time{})
 		l.idleTill = time.Time{}
 	}

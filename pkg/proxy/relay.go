@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,11 +31,7 @@ func (c *call) relay(w *writer, resp *http.Response) {
 	}
 	announced := len(resp.Trailer)
 	if announced > 0 {
-		keys := make([]string, 0, announced)
-		for k := range resp.Trailer {
-			keys = append(keys, k)
-		}
-		h["Trailer"] = []string{strings.Join(keys, ", ")}
+		h["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(resp.Trailer)), ", ")}
 	}
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.ReadFrom(resp.Body) // the reader's error is in c.broken; the caller's own ends its connection
@@ -61,6 +59,9 @@ func (c *call) checkBroken(w *writer) {
 	}
 	if c.endRPC(w) {
 		return
+	}
+	if w.wrote {
+		w.Flush() // what there was of the answer, its head at least
 	}
 	panic(http.ErrAbortHandler)
 }

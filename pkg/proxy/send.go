@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"lane/pkg/http1"
 	"lane/pkg/lane"
 )
 
@@ -302,6 +303,9 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 		if id != "" {
 			p.Hint = "instance " + id + " is registered there but takes no connection; it is skipped for a few seconds"
 		}
+	case unreadable(err):
+		p.Message = where + " gave an answer that cannot be passed on: " + cause(err)
+		p.Hint = "does it speak HTTP there? The request was sent and is not repeated; it may have had its effect"
 	default:
 		p.Message = where + " ended the connection without an answer: " + cause(err)
 		p.Hint = "the request was sent and is not repeated; it may have had its effect"
@@ -310,6 +314,12 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 	p.rpc = c.rpcOfReset(err)
 	c.ex.Err = p.Message
 	return c.refuse(req, p, nil)
+}
+
+// unreadable reports whether there was an answer, and it is none of HTTP's.
+func unreadable(err error) bool {
+	var wrong *http1.Error
+	return errors.As(err, &wrong) || errors.Is(err, errHints) || errors.Is(err, errWrong101)
 }
 
 // cause is the innermost useful words of a network error.

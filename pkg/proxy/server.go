@@ -62,6 +62,7 @@ func newServer(t *Transport, front traffic.Front, lines func(l *line), h handler
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(h, w, r) }),
 		Protocols:         &p,
 		ReadHeaderTimeout: headWait,
+		MaxHeaderBytes:    maxRequestHead,
 		IdleTimeout:       idleWait,
 		ConnContext:       withDoor,
 		ErrorLog:          slog.NewLogLogger(t.logger.Handler(), slog.LevelDebug),

@@ -122,7 +122,7 @@ func TestAnswerBeforeTheUpload(t *testing.T) {
 func TestStopEndsEveryWait(t *testing.T) {
 	const post = "POST / HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\nContent-Length: 100000000\r\n\r\n"
 	const get = "GET / HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\n\r\n"
-	const absolute = "GET http://u@svc/ HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\n\r\n"
+	const absolute = "GET http://svc/ HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\n\r\n"
 	for name, tt := range map[string]struct {
 		text   string
 		stream bool   // goes on sending
