@@ -26,7 +26,9 @@ type explainOptions struct {
 	url      string
 	lane     string
 	headers  []string
+	cookies  []string
 	snapshot string
+	color    colorOptions
 	json     bool
 	flags    []config.Flag
 }
@@ -47,29 +49,47 @@ it, and of every other instance of the service why it was left out. The tag is
 the request itself (-H, ?x-lane-tag=, dev-alice.order-service.localhost) wins over
 all of them, and -H 'x-lane-tag: baseline' is an untagged request.
 
+With --rules it is a request to a gateway: which rule gives it its lane, why each
+rule before did not match, what a whitelist says, and then the decision with that
+lane. Where it enters say the gateway's routes (--config, --route), or --entry.
+
 With --snapshot FILE it decides offline: FILE holds one input of a decision, or an
-array of objects with id and input (docs/routing.md, Snapshots).`,
+array of objects with id and input (docs/routing.md, Snapshots). With --rules FILE
+it takes a URL too, and colors that.`,
 		Example: `  lane explain http://order-service/api/orders/42
   lane explain -H 'x-lane-tag: dev-bob' http://inventory/
+  lane explain --rules active --cookie user=dev2 http://shop.test.example/cart
+  lane explain --rules rules.yaml --entry shop -H 'X-User-Id: u-1' http://shop/
   lane explain --snapshot testdata/route_cases.json --json`,
 		Args: func(c *cobra.Command, args []string) error {
-			if o.snapshot != "" {
+			if o.snapshot != "" && o.color.rules == "" {
 				return cobra.NoArgs(c, args)
 			}
 			return cobra.ExactArgs(1)(c, args)
 		},
 		ValidArgsFunction: f.completeURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.snapshot != "" {
+			if err := o.color.check(c, o); err != nil {
+				return err
+			}
+			if o.snapshot != "" && o.color.rules == "" {
 				return runSnapshot(f, o)
 			}
 			o.url = args[0]
 			o.flags, o.headers = given(), headers.all
+			if len(o.cookies) > 0 {
+				o.headers = append(o.headers, "Cookie: "+strings.Join(o.cookies, "; "))
+			}
+			if o.color.rules != "" {
+				return explainColored(c.Context(), f, o)
+			}
 			return runExplain(c.Context(), f, o)
 		},
 	}
 	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE` that the request is tagged with")
 	c.Flags().VarP(&headers, "header", "H", "header of the request; may be repeated")
+	c.Flags().StringArrayVar(&o.cookies, "cookie", nil, "cookie of the request, `NAME=VALUE`; may be repeated")
+	o.color.flags(c)
 	c.Flags().StringVar(&o.snapshot, "snapshot", "", "decide from a `FILE`, with no registry and no network; - is standard input")
 	jsonFlag(c, &o.json)
 	given = settingFlags(c, callerSettings)
@@ -86,19 +106,28 @@ var callerSettings = []setting{
 	{"no-match", "no_match", "POLICY", "a service that the lane lacks: fallback or fail"},
 }
 
-func runSnapshot(f *factory, o *explainOptions) error {
+// snapshots reads the inputs of decisions; - is standard input.
+func (f *factory) snapshots(name string) ([]lane.Snapshot, error) {
 	in := f.io.In
-	if o.snapshot != "-" {
-		file, err := os.Open(o.snapshot)
+	if name != "-" {
+		file, err := os.Open(name)
 		if err != nil {
-			return usagef("", "--snapshot: %v", err)
+			return nil, usagef("", "--snapshot: %v", err)
 		}
 		defer func() { _ = file.Close() }() // only read
 		in = file
 	}
 	cases, err := lane.ParseSnapshots(in)
 	if err != nil {
-		return usagef("docs/routing.md, Snapshots, lists the fields", "--snapshot %s: %v", o.snapshot, err)
+		return nil, usagef("docs/routing.md, Snapshots, lists the fields", "--snapshot %s: %v", name, err)
+	}
+	return cases, nil
+}
+
+func runSnapshot(f *factory, o *explainOptions) error {
+	cases, err := f.snapshots(o.snapshot)
+	if err != nil {
+		return err
 	}
 	for _, c := range cases {
 		r := c.Decide()
@@ -132,12 +161,8 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	var ex lane.Explanation
 	err = f.engine(ctx, s, router, func(t *proxy.Transport) error {
 		service, cat, err := t.Locate(ctx, target.Host)
-		var missing *proxy.Problem
-		if err != nil && !errors.As(err, &missing) {
+		if err := missing(err); err != nil {
 			return err
-		}
-		if missing != nil {
-			return &noDataError{msg: missing.Message, hint: missing.Hint}
 		}
 		if closed = closed && !proxy.Opens(s.Mitm, target.Host, service); closed {
 			// As the proxy decides it: it does not see what is inside.
@@ -157,6 +182,15 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 		}
 	}
 	return f.printExplanation(o.json, printer.NewExplanation(target.String(), tag, &ex))
+}
+
+// missing makes of a service that is not there what the user reads.
+func missing(err error) error {
+	var p *proxy.Problem
+	if errors.As(err, &p) {
+		return &noDataError{msg: p.Message, hint: p.Hint}
+	}
+	return err
 }
 
 // request reads a URL and headers as curl takes them.

@@ -72,7 +72,9 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		{admin.Readiness{}, "schema ready checks checks.name checks.ok checks.why"},
 		{Explanation{}, "schema url service tag lane kind reason code http header message hint registry_age_ms instances instances.id instances.addr " +
 			"instances.node instances.lane instances.health instances.owner instances.env instances.tenant instances.zone instances.version " +
-			"instances.chosen instances.share instances.why warnings metrics"},
+			"instances.chosen instances.share instances.why warnings metrics color"},
+		{ExplainedColor{}, "rules entry source rule lane rejected asked asked.rule asked.source asked.priority asked.line asked.lane asked.hit " +
+			"asked.why asked.percent asked.bucket asked.whitelist warnings"},
 		{Settings{}, "schema settings settings.key settings.value settings.source"},
 		{control.Status{}, "schema lane owner host pid started proxy mitm ca log child state registry registry.address registry.state registry.since " +
 			"registry.error services services.name services.registered services.id services.mode services.guard services.local services.state " +

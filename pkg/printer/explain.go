@@ -31,6 +31,8 @@ type Explanation struct {
 	Instances []ExplainedInstance `json:"instances"`
 	Warnings  []string            `json:"warnings"`
 	Metrics   []string            `json:"metrics"`
+	// Color is how it got its lane; nil: no rules were asked.
+	Color *ExplainedColor `json:"color,omitempty"`
 }
 
 // ExplainedInstance is one candidate and what became of it.
@@ -86,11 +88,15 @@ func explained(v lane.Verdict) ExplainedInstance {
 }
 
 // PrintExplanation writes an explanation: the decision in a sentence, then each
-// candidate. Off a terminal: first field decision, instance, warning or hint.
+// candidate, and before both how rules colored it. Off a terminal: first field color,
+// rule, decision, tag, instance, warning or hint.
 func PrintExplanation(s *iostreams.IOStreams, e Explanation) error {
 	role := kindRole(lane.Kind(e.Kind))
 	if !s.IsStdoutTTY {
 		t := NewTable(s)
+		if e.Color != nil {
+			e.Color.rows(t)
+		}
 		t.Row(Text("decision"), As(role, e.Header), Text(e.Message))
 		t.Row(Text("tag"), As(Lane, tagWord(e.Tag)))
 		for _, i := range e.Instances {
@@ -103,6 +109,11 @@ func PrintExplanation(s *iostreams.IOStreams, e Explanation) error {
 			t.Row(Text("hint"), Text(e.Hint))
 		}
 		return t.Flush()
+	}
+	if e.Color != nil {
+		if err := e.Color.print(s); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintf(s.Out, "%s\n%s; the request's tag: %s\n", paint(s.Color, role, traffic.Printable(e.Header)),
 		traffic.Printable(e.Message), paint(s.Color, Lane, traffic.Printable(tagWord(e.Tag))))

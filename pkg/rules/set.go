@@ -107,20 +107,28 @@ func (s *Set) Rules() []Info {
 	}
 	out := make([]Info, len(s.rules))
 	for i, r := range s.rules {
-		out[i] = Info{ID: r.id, Priority: r.priority, Source: r.source, Entries: slices.Clone(r.entries), Lane: r.lane,
-			Route: r.route, Line: r.line}
-		if r.source == SourcePercentage {
-			out[i].Percent = float64(r.share) / 100
-		}
-		if r.keyed {
-			out[i].Key = r.key.String()
-		}
-		if r.cond != nil {
-			out[i].Match = r.cond.String()
-		}
+		out[i] = r.info()
 	}
 	return out
 }
+
+func (r *rule) info() Info {
+	out := Info{ID: r.id, Priority: r.priority, Source: r.source, Entries: slices.Clone(r.entries), Lane: r.lane,
+		Route: r.route, Line: r.line}
+	if r.source == SourcePercentage {
+		out.Percent = float64(r.share) / 100
+	}
+	if r.keyed {
+		out.Key = r.key.String()
+	}
+	if r.cond != nil {
+		out.Match = r.cond.String()
+	}
+	return out
+}
+
+// at reports whether the rule acts at an entry.
+func (r *rule) at(entry string) bool { return slices.Contains(r.entries, entry) }
 
 // HasLane reports whether a rule gives the lane.
 func (s *Set) HasLane(l lane.Name) bool { return s != nil && s.lanes[l] }
