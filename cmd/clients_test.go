@@ -100,7 +100,7 @@ func newClientWorld(t *testing.T) *clientWorld {
 		"SSL_CERT_FILE=" + cert, "NODE_EXTRA_CA_CERTS=" + cert, "NODE_PATH=" + nodeModules(t)}
 
 	w.must(t, "lane", "up", "dev-alice", "-d")
-	t.Cleanup(func() { w.must(t, "lane", "down") })
+	t.Cleanup(func() { w.must(t, "lane", "down", "dev-alice") })
 	var st struct {
 		Services []struct{ Name, Guard string }
 	}
