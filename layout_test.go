@@ -123,6 +123,8 @@ var forbidden = []struct {
 	{"pkg/doctor", "lane/...", "a finding is made of facts that are there"},
 	{"pkg/listening", "lane/...", "who listens depends on no lane"},
 	{"pkg/whitelist", "lane/...", "who is on a list depends on no lane, rule or registry"},
+	{"tunnel", "lane/...", "a tunnel knows bytes, claims and names"},
+	{"tunnel", "os/exec", "a tunnel starts nothing"},
 	{"pkg/...", "lane/cmd", "arrows point down"},
 	{"pkg/...", "github.com/spf13/...", "only the command line knows flags"},
 	{"tui/...", "github.com/spf13/...", "only the command line knows flags"},
@@ -141,6 +143,8 @@ var owners = map[string]string{
 	"go.yaml.in/yaml/v3":                 "pkg/config pkg/rules pkg/gateway", // three forms that people write
 	"github.com/hashicorp/go-bexpr":      "pkg/consul/dev",
 	"github.com/redis/go-redis/v9":       "pkg/whitelist",
+	"github.com/hashicorp/yamux":         "tunnel",
+	"github.com/coder/websocket":         "tunnel",
 	"github.com/prometheus/common":       "pkg/metrics",
 	"github.com/prometheus/client_model": "pkg/metrics",
 }

@@ -1,0 +1,387 @@
+package tunnel
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// link is the relay's end of an agent's two connections. It ends with the first
+// of them.
+type link struct {
+	relay  *Relay
+	holder Holder
+	remote net.Addr
+	since  time.Time
+	parts  chan part
+	quit   chan struct{} // closed by end
+	done   chan struct{} // closed when its streams are cut
+
+	mu      sync.Mutex
+	muxes   map[string]*mux
+	ids     map[string]key // the claims that it has asked for
+	why     error          // of end
+	ended   bool
+	refused bool // it may claim no more
+}
+
+type part struct {
+	name string
+	wire *wire
+}
+
+// Link is a link as a status shows it.
+type Link struct {
+	Holder  Holder
+	Remote  string
+	Since   time.Time
+	Claims  []Claim
+	Streams int
+	In, Out uint64 // bytes from and to the laptop
+}
+
+// link makes the link of an agent's first connection, or finds that of its second.
+func (r *Relay) link(h Holder, which string, remote net.Addr) (*link, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ends {
+		return nil, refuse(503, "this relay is about to end")
+	}
+	old := r.links[h.Agent]
+	if old != nil && old.holder.Subject != h.Subject {
+		return nil, refuse(403, "this agent is somebody else's")
+	}
+	if which == partBulk {
+		if old == nil || old.holder.Generation != h.Generation || old.holder.TokenID != h.TokenID {
+			return nil, refuse(409, "there is no link for a second connection")
+		}
+		return old, nil
+	}
+	if old != nil && old.holder.Generation >= h.Generation {
+		return nil, refuse(409, "there is a newer link of this agent")
+	}
+	agents := 0
+	for name, l := range r.links {
+		if l.holder.Subject == h.Subject && name != h.Agent {
+			agents++
+		}
+	}
+	if agents >= r.conf.Limits.Agents {
+		return nil, refuse(429, "%s has %d tunnels here already, which is the limit", h.Subject, agents)
+	}
+	l := &link{
+		relay: r, holder: h, remote: remote, since: time.Now(), parts: make(chan part), quit: make(chan struct{}),
+		done: make(chan struct{}), muxes: map[string]*mux{}, ids: map[string]key{},
+	}
+	r.links[h.Agent] = l
+	r.all[l] = true
+	r.wg.Go(l.run)
+	if old != nil {
+		old.end(refuse(409, "a newer link of this agent is there"))
+	}
+	return l, nil
+}
+
+// attach hands a connection to the link.
+func (l *link) attach(which string, w *wire) {
+	select {
+	case l.parts <- part{which, w}:
+	case <-l.quit:
+		_ = w.Close()
+	}
+}
+
+// end ends the link. A *Refusal is told the agent.
+func (l *link) end(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.ended, l.why = true, why
+		close(l.quit)
+	}
+}
+
+func (l *link) run() {
+	r := l.relay
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var wg sync.WaitGroup
+	l.serve(ctx, &wg)
+	l.end(ErrLost)
+
+	l.mu.Lock()
+	why := l.why
+	muxes := l.muxes
+	l.mu.Unlock()
+	if no, ok := why.(*Refusal); ok {
+		code := closeRefused
+		if no.Code == 409 {
+			code = closeReplaced
+		}
+		var said sync.WaitGroup
+		for _, m := range muxes {
+			said.Go(func() { m.wire.say(code, no.Text) })
+		}
+		said.Wait()
+	}
+	cancel()
+	r.mu.Lock()
+	delete(r.all, l)
+	if r.links[l.holder.Agent] == l {
+		delete(r.links, l.holder.Agent)
+	}
+	r.mu.Unlock()
+	l.mu.Lock()
+	ids := l.ids
+	l.ids = nil
+	l.mu.Unlock()
+	for _, k := range ids {
+		r.post(k, op{kind: opLost, link: l})
+	}
+	wg.Wait()
+	close(l.done)
+	r.log.Info("tunnel down", "subject", l.holder.Subject, "agent", l.holder.Agent, "generation", l.holder.Generation, "why", why)
+}
+
+// serve waits for both connections, and then for the end.
+func (l *link) serve(ctx context.Context, wg *sync.WaitGroup) {
+	r := l.relay
+	late := time.NewTimer(r.timing.handshake)
+	defer late.Stop()
+	for len(l.muxes) < 2 {
+		select {
+		case p := <-l.parts:
+			if err := l.start(ctx, p, wg); err != nil {
+				r.log.Warn("tunnel refused", "subject", l.holder.Subject, "err", err)
+				_ = p.wire.Close()
+				return
+			}
+		case <-late.C:
+			return
+		case <-l.quit:
+			return
+		}
+	}
+	control, bulk := l.muxes[partControl], l.muxes[partBulk]
+	control.send(message{Type: msgReady})
+	r.log.Info("tunnel up", "subject", l.holder.Subject, "agent", l.holder.Agent, "host", l.holder.Host,
+		"generation", l.holder.Generation, "remote", l.remote.String())
+	var expired <-chan time.Time
+	if !l.holder.Expires.IsZero() {
+		t := time.NewTimer(time.Until(l.holder.Expires))
+		defer t.Stop()
+		expired = t.C
+	}
+	select {
+	case <-control.sess.Done():
+	case <-bulk.sess.Done():
+	case <-l.quit:
+	case <-expired:
+		l.end(refuse(401, "the token of %s has expired", l.holder.Subject))
+	}
+}
+
+func (l *link) start(ctx context.Context, p part, wg *sync.WaitGroup) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.muxes[p.name] != nil {
+		return refuse(409, "a second %s connection", p.name)
+	}
+	window := uint32(controlWindow)
+	if p.name == partBulk {
+		window = bulkWindow
+	}
+	m, err := newMux(p.wire, false, window, l.holder.Agent, l.relay.conf.Limits.Streams, l.relay.timing, l.relay.log)
+	if err != nil {
+		return err
+	}
+	m.accepted = func(s *stream) { l.out(ctx, s) }
+	m.told = func(msg message) { l.told(m, msg) }
+	l.muxes[p.name] = m
+	wg.Go(func() {
+		late := time.AfterFunc(m.timing.handshake, func() { _ = m.sess.Close() })
+		control, err := m.sess.Accept()
+		late.Stop()
+		if err != nil {
+			_ = m.sess.Close()
+			return
+		}
+		m.run(ctx, control)
+	})
+	return nil
+}
+
+func (l *link) mux(name string) *mux {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.muxes[name]
+}
+
+func (l *link) send(msg message) {
+	if m := l.mux(partControl); m != nil {
+		m.send(msg)
+	}
+}
+
+func (l *link) told(m *mux, msg message) {
+	r := l.relay
+	switch msg.Type {
+	case msgClaim:
+		if err := l.ask(msg); err != nil {
+			m.send(message{Type: msgAnswer, Seq: msg.Seq, Code: err.Code, Text: err.Text})
+		}
+	case msgRelease:
+		l.mu.Lock()
+		k, ok := l.ids[msg.ID]
+		l.mu.Unlock()
+		if !ok {
+			m.send(message{Type: msgAnswer, Seq: msg.Seq})
+			return
+		}
+		r.post(k, op{kind: opRelease, link: l, seq: msg.Seq})
+	case msgState:
+		l.mu.Lock()
+		k, ok := l.ids[msg.ID]
+		l.mu.Unlock()
+		if ok && msg.State != nil {
+			s := *msg.State
+			s.Note = clip(strings.ToValidUTF8(s.Note, "?"), maxNote)
+			r.post(k, op{kind: opState, link: l, state: s})
+		}
+	default:
+		r.log.Debug("an unknown message", "type", msg.Type, "agent", l.holder.Agent)
+	}
+}
+
+func (l *link) ask(msg message) *Refusal {
+	c := msg.Claim
+	if c == nil {
+		return refuse(400, "a claim of nothing")
+	}
+	if err := c.check(); err != nil {
+		return refuse(400, "%v", err)
+	}
+	k := key{c.Lane, c.Service}
+	l.mu.Lock()
+	old, again := l.ids[c.ID]
+	switch {
+	case l.refused:
+		l.mu.Unlock()
+		return refuse(401, "what %s may do here has been revoked", l.holder.Subject)
+	case l.ids == nil:
+		l.mu.Unlock()
+		return refuse(503, "the link is about to end")
+	case again && old != k:
+		l.mu.Unlock()
+		return refuse(400, "the claim %s is of another service", c.ID)
+	case !again && len(l.ids) >= l.relay.conf.Limits.Claims:
+		l.mu.Unlock()
+		return refuse(429, "%d claims of one tunnel are the limit", l.relay.conf.Limits.Claims)
+	}
+	for id, other := range l.ids {
+		if other == k && id != c.ID {
+			l.mu.Unlock()
+			return refuse(400, "%s in %s is claimed as %s already", c.Service, c.Lane, id)
+		}
+	}
+	l.ids[c.ID] = k
+	l.mu.Unlock()
+	if !l.relay.post(k, op{kind: opUp, link: l, claim: *c, seq: msg.Seq}) {
+		return refuse(503, "this relay is about to end")
+	}
+	return nil
+}
+
+// forget takes a claim from the link's list, so that its id can be used again.
+func (l *link) forget(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.ids, id)
+}
+
+// out serves a stream that the agent has opened.
+func (l *link) out(ctx context.Context, s *stream) {
+	r := l.relay
+	_ = s.SetReadDeadline(time.Now().Add(r.timing.handshake))
+	var o Out
+	err := readFrame(s, maxHeader, &o)
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		s.Abort(400, "stream header: "+err.Error())
+		return
+	}
+	_ = s.SetReadDeadline(time.Time{})
+	ctx, cancel := context.WithTimeout(ctx, r.timing.call)
+	defer cancel()
+	gone := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(gone)
+		select {
+		case <-s.cut:
+			cancel()
+		case <-s.stopped:
+			cancel()
+		case <-stop:
+		}
+	}()
+	conn, err := r.conf.Authority.Out(ctx, l.holder, o)
+	close(stop)
+	<-gone
+	var no Refusal
+	if err != nil {
+		no = *asRefusal(err, 502)
+		no.Text = clip(no.Text, 900)
+	}
+	r.log.Info("way out", "subject", l.holder.Subject, "service", o.Service, "lane", o.Lane, "status", no.Code, "text", no.Text)
+	b, err := frame(no, maxHeader)
+	if err == nil {
+		_, err = s.Write(b)
+	}
+	if conn == nil {
+		return
+	}
+	if err != nil {
+		_ = conn.Close()
+		return
+	}
+	if err := Join(context.WithoutCancel(ctx), s, conn); err != nil {
+		r.log.Debug("way out ended", "service", o.Service, "err", err)
+	}
+}
+
+// Links is who is connected now, the oldest first.
+func (r *Relay) Links() []Link {
+	r.mu.Lock()
+	all := make([]*link, 0, len(r.all))
+	for l := range r.all {
+		all = append(all, l)
+	}
+	held := map[*link][]Claim{}
+	for _, c := range r.claims {
+		if c.now.link != nil && c.now.up {
+			held[c.now.link] = append(held[c.now.link], c.now.claim)
+		}
+	}
+	r.mu.Unlock()
+	out := make([]Link, 0, len(all))
+	for _, l := range all {
+		v := Link{Holder: l.holder, Remote: l.remote.String(), Since: l.since, Claims: held[l]}
+		slices.SortFunc(v.Claims, func(a, b Claim) int { return strings.Compare(a.ID, b.ID) })
+		l.mu.Lock()
+		for _, m := range l.muxes {
+			v.Streams += m.count()
+			v.In += m.in.Load()
+			v.Out += m.out.Load()
+		}
+		l.mu.Unlock()
+		out = append(out, v)
+	}
+	slices.SortFunc(out, func(a, b Link) int { return a.Since.Compare(b.Since) })
+	return out
+}

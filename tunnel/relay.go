@@ -1,0 +1,294 @@
+package tunnel
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// Identity is who has connected.
+type Identity struct {
+	Subject string    // whose limits count
+	TokenID string    // what a revocation names
+	Expires time.Time // the link is closed then; zero: never
+	Private any       // the Authority's own
+}
+
+// Credentials are what somebody who connects shows.
+type Credentials struct {
+	Token  string            // of "Authorization: Bearer", "" without one
+	Peer   *x509.Certificate // the client's, verified as RelayConfig.TLS asks, or nil
+	Remote net.Addr
+}
+
+// Holder is who holds a claim. The same Agent is the same program, the same
+// Install the same user of the same machine.
+type Holder struct {
+	Identity
+	Agent, Install string
+	Host           string // as it calls itself, for people
+	Generation     uint64 // grows with each link of an agent and with each later agent of an install
+}
+
+// Authority decides who may come in, and is told what becomes of claims. For one
+// claim, Up, State, Lost and Gone are called one after the other by a goroutine
+// that carries no data, so they may take their time; ctx ends after ten seconds.
+type Authority interface {
+	// Authenticate returns who shows these credentials, or a *Refusal with 401 or
+	// 403. Any other error is a 503, and tried again.
+	Authenticate(ctx context.Context, c Credentials) (Identity, error)
+
+	// Up registers a claim; Dial works from when it is called. The agent gets the
+	// facts, or the *Refusal. Up is called again with a higher generation after a
+	// reconnect, with another holder after a take-over, and when the agent claims
+	// the same with other facts. Another install's or user's claim on this relay
+	// has been refused already.
+	Up(ctx context.Context, h Holder, c Claim) (facts map[string]string, err error)
+
+	// State is what the agent says about its process.
+	State(ctx context.Context, h Holder, c Claim, s State)
+
+	// Lost says that the link is gone. Up follows within 30 s, or Gone.
+	Lost(ctx context.Context, h Holder, c Claim)
+
+	// Gone ends a claim whose Up was called without an error. It has returned before the
+	// agent hears that it has released the claim, before a revoked link is closed,
+	// and before Serve returns.
+	Gone(ctx context.Context, h Holder, c Claim, why Reason)
+
+	// Out dials an instance of a service for an agent, or returns a *Refusal. It
+	// is the only way from an agent to a connection that the relay dials.
+	Out(ctx context.Context, h Holder, o Out) (net.Conn, error)
+}
+
+// Reason is why a claim is gone.
+type Reason string
+
+// The reasons.
+const (
+	Released  Reason = "released"
+	Expired   Reason = "expired" // 30 s without a link
+	Revoked   Reason = "revoked"
+	Stopping  Reason = "stopping" // the relay ends
+	TakenOver Reason = "taken over"
+)
+
+// Limits bound what others can make a relay hold. Zero values are the defaults.
+type Limits struct {
+	Agents   int // of one subject, 3
+	Claims   int // of one agent, 10
+	Streams  int // of one link in one direction, 256
+	HalfOpen int // connections that have not been let in yet, 512; the oldest make place
+}
+
+// RelayConfig is what a Relay is made from.
+type RelayConfig struct {
+	TLS       *tls.Config
+	Authority Authority
+	Limits    Limits
+	Path      string       // where tunnels come, default /tunnel/v1
+	Other     http.Handler // all other paths; nil: 404
+	Log       *slog.Logger // nil: none. It never has a token or a body
+}
+
+// Relay is the tunnel's end in the shared environment.
+type Relay struct {
+	conf   RelayConfig
+	timing timing
+	log    *slog.Logger
+	gate   *gate
+
+	mu     sync.Mutex
+	links  map[string]*link // by agent: the newest
+	all    map[*link]bool   // with those that drain or wait for their second connection
+	claims map[key]*claim
+	wg     sync.WaitGroup // links and claims
+	ends   bool           // Serve is about to return: no more links
+}
+
+// key is what one agent at a time holds.
+type key struct{ lane, service string }
+
+// NewRelay checks c. Nothing runs before Serve.
+func NewRelay(c RelayConfig) (*Relay, error) { return newRelay(c, defaults) }
+
+func newRelay(c RelayConfig, t timing) (*Relay, error) {
+	switch {
+	case c.TLS == nil || len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil:
+		return nil, errors.New("tunnel: a relay needs a certificate")
+	case c.Authority == nil:
+		return nil, errors.New("tunnel: a relay needs an authority")
+	}
+	c.Limits.Agents = cmp.Or(c.Limits.Agents, 3)
+	c.Limits.Claims = cmp.Or(c.Limits.Claims, 10)
+	c.Limits.Streams = cmp.Or(c.Limits.Streams, 256)
+	c.Limits.HalfOpen = cmp.Or(c.Limits.HalfOpen, 512)
+	c.Path = cmp.Or(c.Path, "/tunnel/v1")
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Other == nil {
+		c.Other = http.NotFoundHandler()
+	}
+	c.TLS = c.TLS.Clone()
+	c.TLS.MinVersion = max(c.TLS.MinVersion, tls.VersionTLS12)
+	c.TLS.NextProtos = []string{"http/1.1"} // what can be upgraded
+	return &Relay{
+		conf: c, timing: t, log: c.Log, gate: newGate(c.Limits.HalfOpen),
+		links: map[string]*link{}, all: map[*link]bool{}, claims: map[key]*claim{},
+	}, nil
+}
+
+// Fingerprint is what names a certificate: "sha256:" and the hex digest of its DER
+// bytes.
+func Fingerprint(der []byte) string {
+	sum := sha256.Sum256(der)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Serve takes tunnels on l until ctx ends. Then it takes no more, gives all claims
+// up, sends the agents away, lets the streams end for 10 s, and closes everything.
+// It is called once.
+func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	server := &http.Server{
+		Handler:           r,
+		TLSConfig:         r.conf.TLS,
+		ReadHeaderTimeout: r.timing.handshake,
+		ReadTimeout:       r.timing.handshake,
+		WriteTimeout:      r.timing.handshake,
+		MaxHeaderBytes:    maxUpgrade,
+		ErrorLog:          log.New(quiet{r.log}, "", 0),
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
+	}
+	server.SetKeepAlivesEnabled(false)
+	failed := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { failed <- server.ServeTLS(r.gate.listen(l), "", "") })
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	_ = l.Close()
+	r.stop()
+	cancel()
+	_ = server.Close()
+	wg.Wait()
+	r.wg.Wait()
+	return err
+}
+
+// maxUpgrade bounds an upgrade's head, in bytes.
+const maxUpgrade = 64 << 10
+
+type connKey struct{}
+
+// quiet is net/http's error log: handshakes that somebody broke off.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Write(p []byte) (int, error) {
+	q.log.Debug("server", "text", strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// hello is what an agent says of itself, in one field of the upgrade.
+type hello struct {
+	Version    int    `json:"v"`
+	Part       string `json:"part"` // control, then bulk
+	Agent      string `json:"agent"`
+	Install    string `json:"install"`
+	Host       string `json:"host"`
+	Generation uint64 `json:"generation"`
+}
+
+const (
+	helloField  = "X-Lane-Tunnel"
+	partControl = "control"
+	partBulk    = "bulk"
+)
+
+func (h *hello) check() error {
+	switch {
+	case h.Version != version:
+		return fmt.Errorf("%s of version %d, this relay speaks %d", helloField, h.Version, version)
+	case h.Part != partControl && h.Part != partBulk:
+		return fmt.Errorf("%s: %q is no part of a link", helloField, h.Part)
+	case !name(h.Agent) || !name(h.Install):
+		return fmt.Errorf("%s: no agent or no install", helloField)
+	case !text(h.Host, maxName):
+		return fmt.Errorf("%s: %q is no host name", helloField, h.Host)
+	}
+	return nil
+}
+
+// ServeHTTP upgrades an agent's connection. The server that calls it is Serve's.
+func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.URL.Path != r.conf.Path {
+		r.conf.Other.ServeHTTP(w, req)
+		return
+	}
+	if err := r.upgrade(w, req); err != nil {
+		no := asRefusal(err, 503)
+		r.log.Warn("tunnel refused", "remote", req.RemoteAddr, "status", no.Code, "text", no.Text)
+		http.Error(w, clip(no.Text, 900), no.Code)
+	}
+}
+
+func (r *Relay) upgrade(w http.ResponseWriter, req *http.Request) error {
+	// A page in a browser must not reach a relay with what the browser knows, not
+	// even one of the same name.
+	if len(req.Header["Origin"]) > 0 {
+		return refuse(403, "a tunnel does not come from a browser: the upgrade has an Origin")
+	}
+	conn, err := r.gate.of(req)
+	if err != nil {
+		return err
+	}
+	var hi hello
+	if err := strict([]byte(req.Header.Get(helloField)), &hi); err != nil {
+		return refuse(400, "%s: %v", helloField, err)
+	}
+	if err := hi.check(); err != nil {
+		return refuse(400, "%v", err)
+	}
+	cred := Credentials{Remote: conn.RemoteAddr()}
+	cred.Token, _ = strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	if req.TLS != nil && len(req.TLS.VerifiedChains) > 0 {
+		cred.Peer = req.TLS.PeerCertificates[0]
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), r.timing.call)
+	defer cancel()
+	id, err := r.conf.Authority.Authenticate(ctx, cred)
+	if err != nil {
+		return err
+	}
+	l, err := r.link(Holder{Identity: id, Agent: hi.Agent, Install: hi.Install, Host: hi.Host, Generation: hi.Generation}, hi.Part, conn.RemoteAddr())
+	if err != nil {
+		return err
+	}
+	ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		l.end(fmt.Errorf("upgrade: %w", err))
+		return nil // Accept has answered
+	}
+	r.gate.letIn(conn)
+	l.attach(hi.Part, newWire(ws, conn))
+	return nil
+}
