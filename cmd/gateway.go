@@ -124,7 +124,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		}
 		return set
 	})
-	seen, err := f.observe(at, &o.observed, &router{as: consul.GatewayService, front: ln.Addr(), rules: inForce, list: list, lane: known.Lane, service: known.Service})
+	seen, err := f.observe(at, &o.observed, &router{as: consul.GatewayService, front: ln.Addr(), always: gateway.Services(routes), rules: inForce, list: list, lane: known.Lane, service: known.Service})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}

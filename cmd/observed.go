@@ -57,6 +57,7 @@ type observed struct {
 type router struct {
 	as     string // the service that it is announced as
 	front  net.Addr
+	always []string             // services that it asks the registry for from the start
 	traces func() int           // nil: it remembers none
 	rules  *gateway.Rules       // nil: it watches none
 	list   *whitelist.Whitelist // nil: it asks none
@@ -67,7 +68,7 @@ type router struct {
 
 // observe opens what there is to look at.
 func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, error) {
-	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{Log: f.logger(slog.LevelWarn)}), log: traffic.NewLog(entryRing)}
+	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{Always: r.always, Log: f.logger(slog.LevelWarn)}), log: traffic.NewLog(entryRing)}
 	known := metrics.NewKnown(w.watcher.Catalog)
 	opts := metrics.Options{KnownLane: either(known.Lane, r.lane), KnownService: either(known.Service, r.service), Killed: known.Killed, TraceMap: r.traces, Aliases: o.aliases}
 	if r.rules != nil {
@@ -110,7 +111,7 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 		if err != nil {
 			return nil, errors.Join(err, w.admin.Close())
 		}
-		w.hold = at.client.NewHold(reg, consul.HoldOptions{App: true, AppNote: "it serves"})
+		w.hold = at.client.NewHold(reg, consul.HoldOptions{App: true, AppNote: "it serves", Log: f.logger(slog.LevelWarn)})
 	}
 	return w, nil
 }
@@ -194,13 +195,11 @@ func (f *factory) reopen(l *accesslog.Log, path string) {
 	fmt.Fprintf(f.io.Err, "lane: the access log is opened again: %s\n", path)
 }
 
-// announced keeps the router in the registry. That it cannot is an error of the
-// start, with its way out.
+// announced keeps the router in the registry. That it may not is an error, with its
+// way out; that the registry is away is none: it serves all the same.
 func (w *observed) announced(ctx context.Context) error {
-	err := w.hold.Register(context.WithoutCancel(ctx))
-	if err == nil {
-		err = w.hold.Run(ctx)
-	} else {
+	err := w.hold.Keep(ctx)
+	if err != nil {
 		err = fmt.Errorf("announce it in the registry (--announce=false does without): %w", err)
 	}
 	return errors.Join(err, w.hold.Deregister(context.WithoutCancel(ctx)))

@@ -9,6 +9,9 @@ const fixedWatches = 2
 func (l *loop) retire() {
 	now := l.w.clock.Load()
 	for name, svc := range l.services {
+		if svc.need.always {
+			continue
+		}
 		idle := l.w.o.Idle
 		if l.empty(name) {
 			idle = l.w.o.IdleEmpty
@@ -24,13 +27,13 @@ func (l *loop) retire() {
 // first, so that made-up ones cannot drive out real services; a real service
 // that is in use right now stays, up to twice the bound.
 func (l *loop) makeRoom() {
-	limit := max(l.w.o.MaxWatches-fixedWatches, 1)
+	limit := max(l.w.o.MaxWatches-fixedWatches, 1) + l.w.always
 	for len(l.services) > limit {
 		victim, victimEmpty := "", false
 		for name, svc := range l.services {
 			own := l.names[name]
-			if own == nil || !own.outcome() {
-				continue // somebody waits for it
+			if svc.need.always || own == nil || !own.outcome() {
+				continue // or somebody waits for it
 			}
 			empty := l.empty(name)
 			if victim == "" || empty && !victimEmpty ||
@@ -42,7 +45,7 @@ func (l *loop) makeRoom() {
 			return
 		}
 		inUse := l.services[victim].need.used.Load() >= l.w.clock.Load()
-		if !victimEmpty && inUse && len(l.services) <= 2*limit {
+		if !victimEmpty && inUse && len(l.services) <= 2*limit-l.w.always {
 			return
 		}
 		l.drop(victim)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"sync"
@@ -21,6 +22,7 @@ type HoldOptions struct {
 	ReadBack        time.Duration // between two looks at what the catalog shows; 30 s
 	App             bool          // the application check's first state
 	AppNote         string        // why, in words that do not change from beat to beat
+	Log             *slog.Logger  // where Keep tells what it tries again; nil: nowhere
 }
 
 func (o HoldOptions) withDefaults() HoldOptions {
@@ -33,6 +35,9 @@ func (o HoldOptions) withDefaults() HoldOptions {
 	def(&o.Beat, o.TTL/3)
 	def(&o.DeregisterAfter, time.Minute)
 	def(&o.ReadBack, 30*time.Second)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	return o
 }
 
@@ -48,7 +53,7 @@ const aliveNote = "lane is running"
 // critical while the local process does not accept, and never removes anything:
 // a breakpoint is not a death.
 //
-// Register first, then Run; Drain and Deregister may come at any time, from any
+// Register first, then Run, or Keep for both; Drain and Deregister may come at any time, from any
 // goroutine. After a failed Register something may have been registered:
 // Deregister all the same.
 type Hold struct {
@@ -58,6 +63,8 @@ type Hold struct {
 
 	app  atomic.Pointer[appState]
 	push chan struct{} // a new application state; never blocks the sender
+
+	first chan struct{} // closed when the catalog has shown it
 
 	gone atomic.Bool   // deregistered, never registered again
 	turn chan struct{} // holds one token: one change of the registration at a time
@@ -77,7 +84,7 @@ type appState struct {
 
 // NewHold makes a hold; nothing is validated or sent before Register.
 func (c *Client) NewHold(reg Registration, o HoldOptions) *Hold {
-	h := &Hold{c: c, o: o.withDefaults(), id: reg.ID, name: reg.Name, reg: reg, push: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	h := &Hold{c: c, o: o.withDefaults(), id: reg.ID, name: reg.Name, reg: reg, push: make(chan struct{}, 1), first: make(chan struct{}), turn: make(chan struct{}, 1)}
 	h.app.Store(&appState{ok: o.App, note: o.AppNote})
 	return h
 }
@@ -215,8 +222,13 @@ func (h *Hold) readBack(ctx context.Context, told appState) error {
 	switch {
 	case err == nil:
 		h.mu.Lock()
+		defer h.mu.Unlock()
 		h.shown = true
-		h.mu.Unlock()
+		select {
+		case <-h.first:
+		default:
+			close(h.first)
+		}
 		return nil
 	case filtered:
 		return &DeniedError{What: "read " + h.reg.ID + " back from the catalog",
@@ -271,6 +283,56 @@ func (h *Hold) Doubt() {
 	h.mu.Unlock()
 	h.Beat()
 }
+
+// Keep registers and then runs until ctx ends, and then returns nil: for whoever
+// serves all the same while the registry does not know him, a gateway or a sidecar.
+// What another try may mend (a registry that is away, breaks the call off, has no
+// leader or does not show the registration yet) is told to the log, once, and tried
+// again with each beat. What only somebody else can mend, a missing right or a value
+// that cannot be used, is the error. After it, as after Register, something may have
+// been registered.
+func (h *Hold) Keep(ctx context.Context) error {
+	beat := time.NewTicker(h.o.Beat)
+	defer beat.Stop()
+	for failed := false; ; failed = true {
+		err := h.Register(ctx)
+		switch {
+		case err == nil:
+			if failed {
+				h.o.Log.Warn("it is in the registry now", "id", h.id)
+			}
+			return h.Run(ctx)
+		case ctx.Err() != nil:
+			return nil
+		case !passing(err):
+			return err
+		case !failed:
+			h.o.Log.Warn("it is not in the registry yet, which is tried again and again", "id", h.id, "error", err)
+		}
+		select {
+		case <-beat.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// passing reports whether another try may end otherwise, with nobody's help.
+func passing(err error) bool {
+	var hidden *NotShownError
+	var leaderless *NoLeaderError
+	var answer *AnswerError
+	switch {
+	case isUnreachable(err), errors.As(err, &hidden), errors.As(err, &leaderless):
+		return true
+	case errors.As(err, &answer): // 404: the agent was restarted in between, and the checks are gone
+		return answer.Status >= 500 || answer.Status == 404 || answer.Status == 429
+	}
+	return false
+}
+
+// Shown is closed when the catalog has shown the registration for the first time.
+func (h *Hold) Shown() <-chan struct{} { return h.first }
 
 // Run beats until ctx ends, and then returns nil. An agent that no longer knows
 // the checks (restarted, or it removed the instance while this machine slept)

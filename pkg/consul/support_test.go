@@ -34,19 +34,21 @@ func deadline(t *testing.T) context.Context {
 // late is a context whose deadline passes when the test says so: never too early
 // for what has to have happened by then.
 type late struct {
-	context.Context
 	passed chan struct{}
 	pass   func()
 }
 
+var _ context.Context = (*late)(nil)
+
 func newLate() *late {
-	l := &late{Context: context.Background(), passed: make(chan struct{})}
+	l := &late{passed: make(chan struct{})}
 	l.pass = sync.OnceFunc(func() { close(l.passed) })
 	return l
 }
 
 func (l *late) Deadline() (time.Time, bool) { return time.Now().Add(time.Hour), true }
 func (l *late) Done() <-chan struct{}       { return l.passed }
+func (l *late) Value(any) any               { return nil }
 
 func (l *late) Err() error {
 	select {

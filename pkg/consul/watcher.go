@@ -24,6 +24,9 @@ type WatchOptions struct {
 	MinPause    time.Duration // first pause after a failure; 1 s
 	MaxPause    time.Duration // longest pause after failures; 30 s
 	Tolerate    time.Duration // a watch failing for longer makes the catalog stale; 5 s
+	// Always are services that are asked for from the start, and never given up: they
+	// are beside the bound on watches, so whoever names them bounds their number.
+	Always []string
 	// Now is the clock for first-seen times and ages; nil is time.Now.
 	Now func() time.Time
 	Log *slog.Logger // where outages are told; nil: nowhere
@@ -71,6 +74,7 @@ type Watcher struct {
 	shown   atomic.Pointer[lane.Trust]
 	err     atomic.Pointer[error]
 
+	always  int        // how many services are watched always
 	mu      sync.Mutex // guards pending, writes to needs, stopped
 	pending []*need
 	stopped bool
@@ -85,6 +89,7 @@ type Watcher struct {
 // need is one service that somebody asked for.
 type need struct {
 	service string
+	always  bool         // its watch never ends
 	used    atomic.Int64 // clock of the last use
 	ok      atomic.Bool  // the catalog has an answer for it
 	err     atomic.Pointer[error]
@@ -101,8 +106,17 @@ func NewWatcher(c *Client, o WatchOptions) *Watcher {
 	none := lane.NewCatalog(trust, nil, lane.Switches{})
 	none.ClaimsUnknown = true
 	w.catalog.Store(none)
-	w.needs.Store(&map[string]*need{})
 	w.clock.Store(w.o.Now().UnixNano())
+	needs := map[string]*need{}
+	for _, name := range w.o.Always {
+		if needs[name] == nil && checkWatched(name) == nil {
+			needs[name] = &need{service: name, always: true, ready: make(chan struct{})}
+			w.pending = append(w.pending, needs[name])
+		}
+	}
+	w.always = len(needs)
+	w.needs.Store(&needs)
+	w.wake <- struct{}{}
 	return w
 }
 
@@ -184,7 +198,7 @@ func (w *Watcher) need(service string) (*need, error) {
 	if w.stopped {
 		return nil, errStopped
 	}
-	if len(*w.needs.Load()) >= floodFactor*w.o.MaxWatches {
+	if len(*w.needs.Load())-w.always >= floodFactor*w.o.MaxWatches {
 		return nil, errFlood
 	}
 	n := &need{service: service, ready: make(chan struct{})}
@@ -262,12 +276,21 @@ func (w *Watcher) Services(ctx context.Context) ([]string, error) {
 const (
 	settleEvery = 10 * time.Millisecond // between two looks at what is known, at the start
 	settleWait  = 3 * time.Second       // before a router lets its first request in anyway
+	firstWait   = 10 * time.Second      // the same, for the first answers about its services
 )
 
 // Settle waits, for 3 s at most, until the registry's leader and the claims are
 // known: before that an absence proves nothing, and a router that has just been
 // started would answer with errors. Claims that may not be read are not waited for.
+// Then it waits, for 10 s in all at most, until the registry has said something of
+// each service that is always watched, if only that it cannot.
 func (w *Watcher) Settle(ctx context.Context) error {
+	first, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	return errors.Join(w.settle(ctx), w.firstAnswers(first))
+}
+
+func (w *Watcher) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
 	tick := time.NewTicker(settleEvery)
@@ -282,4 +305,18 @@ func (w *Watcher) Settle(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+func (w *Watcher) firstAnswers(ctx context.Context) error {
+	for _, n := range *w.needs.Load() {
+		if !n.always {
+			continue
+		}
+		select {
+		case <-n.ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }

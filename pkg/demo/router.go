@@ -26,8 +26,7 @@ type router struct {
 	admin   *admin.Server
 	hold    *consul.Hold
 
-	serves    chan struct{} // closed when it takes requests
-	announced chan struct{} // closed when it is in the registry
+	serves chan struct{} // closed when it takes requests
 }
 
 // keptRows is how many requests a gateway or a sidecar remembers: nobody reads them.
@@ -36,7 +35,7 @@ const keptRows = 16
 // newRouter opens the port; rules are a gateway's.
 func (w *World) newRouter(as string, at netip.AddrPort, traces func() int, rules *gateway.Rules) (*router, error) {
 	r := &router{watcher: consul.NewWatcher(w.client, consul.WatchOptions{Now: w.o.Now}), log: traffic.NewLog(keptRows),
-		serves: make(chan struct{}), announced: make(chan struct{})}
+		serves: make(chan struct{})}
 	known := metrics.NewKnown(r.watcher.Catalog)
 	r.meter = metrics.New(metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: traces, Now: w.o.Now})
 	o := admin.Options{Listen: "127.0.0.1:0", Metrics: r.meter, Stats: r.meter.Stats,
@@ -85,11 +84,7 @@ func (r *router) run(ctx context.Context) error {
 	parts.Go(func() error { return r.meter.Run(ctx) })
 	parts.Go(func() error { return r.admin.Run(ctx) })
 	parts.Go(func() error {
-		err := r.hold.Register(context.WithoutCancel(ctx))
-		if err == nil {
-			close(r.announced)
-			err = r.hold.Run(ctx)
-		}
+		err := r.hold.Keep(ctx)
 		return errors.Join(err, r.hold.Deregister(context.WithoutCancel(ctx)))
 	})
 	return parts.Wait()
@@ -99,7 +94,7 @@ func (r *router) run(ctx context.Context) error {
 func (r *router) up() { close(r.serves) }
 
 func (r *router) await(ctx context.Context) error {
-	for _, ready := range []chan struct{}{r.serves, r.announced} {
+	for _, ready := range []<-chan struct{}{r.serves, r.hold.Shown()} {
 		select {
 		case <-ready:
 		case <-ctx.Done():

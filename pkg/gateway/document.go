@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -78,6 +79,17 @@ func ParseRoutes(b []byte) ([]proxy.Route, error) {
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// Services are the services of the registry that routes lead to, each once.
+func Services(routes []proxy.Route) []string {
+	var out []string
+	for i := range routes {
+		if name := routes[i].Service; routes[i].Upstreams == nil && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 var unknownKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`field (\S+) not found in type \S+`) })

@@ -31,25 +31,34 @@ type held struct {
 	drain time.Duration
 }
 
-func (o *Options) enter(hold *consul.Hold) *held {
-	h := &held{hold: hold, app: o.App, drain: o.Drain}
+func (o *Options) enter() *held {
+	if o.Register == nil {
+		return nil
+	}
+	times := o.Hold
+	times.Log = o.Logger
+	h := &held{hold: o.Client.NewHold(*o.Register, times), app: o.App, drain: o.Drain}
 	if h.drain <= 0 {
 		h.drain = defaultDrain
 	}
 	return h
 }
 
-// register puts the application in, and keeps it there until life ends. A write
-// that was sent is not cut off by ctx: nobody would know whether it was made.
-func (h *held) register(ctx, life context.Context, parts *errgroup.Group) error {
+// shown is closed when the registry has shown the entry, at once without one.
+func (h *held) shown() <-chan struct{} {
 	if h == nil {
-		return nil
+		none := make(chan struct{})
+		close(none)
+		return none
 	}
+	return h.hold.Shown()
+}
+
+// keep puts the application in, and keeps it there until life ends.
+func (h *held) keep(life context.Context) error {
 	h.look(life)
-	if err := h.hold.Register(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
-	parts.Go(func() error { return h.hold.Run(life) })
+	parts, life := errgroup.WithContext(life)
+	parts.Go(func() error { return h.hold.Keep(life) })
 	parts.Go(func() error {
 		tick := time.NewTicker(lookEvery)
 		defer tick.Stop()
@@ -62,7 +71,7 @@ func (h *held) register(ctx, life context.Context, parts *errgroup.Group) error 
 			}
 		}
 	})
-	return nil
+	return parts.Wait()
 }
 
 // look tells the registry whether the application's port accepts.

@@ -45,10 +45,11 @@ type Options struct {
 	// Drain is how long the end waits for requests; 0 is 30 s.
 	Drain time.Duration
 	// Register, if set, puts the application into the registry, at the inbound
-	// front's address, for as long as Run runs.
+	// front's address, for as long as Run runs. A registry that is away is asked
+	// again; meanwhile the sidecar serves.
 	Register *consul.Registration
 	Hold     consul.HoldOptions
-	// Ready, if set, is called when everything is up.
+	// Ready, if set, is called when everything is up, and the registry shows it.
 	Ready  func()
 	Logger *slog.Logger
 }
@@ -69,10 +70,8 @@ func Run(ctx context.Context, o Options) error {
 	serving, stop := context.WithCancel(life)
 	defer stop()
 	var parts errgroup.Group
-	var entry *held
-	if o.Register != nil {
-		entry = o.enter(o.Client.NewHold(*o.Register, o.Hold))
-	}
+	entry := o.enter()
+	refused := make(chan error, 1) // why the registry does not take it
 	parts.Go(func() error {
 		defer stop()
 		return watcher.Run(life)
@@ -93,19 +92,31 @@ func Run(ctx context.Context, o Options) error {
 		defer quiet()
 		return inbound.Serve(serving, o.Inbound)
 	})
+	if entry != nil {
+		parts.Go(func() error {
+			refused <- entry.keep(life)
+			return nil
+		})
+	}
 	parts.Go(func() error {
 		defer stop()
-		if err := entry.register(ctx, life, &parts); err != nil {
-			return errors.Join(err, entry.leave(life, inbound.InFlight))
+		var err error
+		for up, on := entry.shown(), true; on; {
+			select {
+			case <-up:
+				up = nil
+				if o.Ready != nil {
+					o.Ready()
+				}
+			case err = <-refused:
+				on = false
+			case <-ctx.Done():
+				on = false
+			case <-serving.Done(): // a part has failed
+				on = false
+			}
 		}
-		if o.Ready != nil {
-			o.Ready()
-		}
-		select {
-		case <-ctx.Done():
-		case <-serving.Done(): // a part has failed
-		}
-		return entry.leave(life, inbound.InFlight)
+		return errors.Join(err, entry.leave(life, inbound.InFlight))
 	})
 	return parts.Wait()
 }
