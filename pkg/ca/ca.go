@@ -113,7 +113,7 @@ func Init(stateDir string, o Options) (*Authority, error) {
 	defer os.RemoveAll(tmp)
 	err = errors.Join(
 		os.WriteFile(filepath.Join(tmp, keyName), keyPEM, 0o600),
-		os.WriteFile(filepath.Join(tmp, certName), certPEM, 0o644))
+		os.WriteFile(filepath.Join(tmp, certName), certPEM, 0o644)) //nolint:gosec // a certificate is there to be read
 	if err != nil {
 		return nil, fmt.Errorf("make a CA: %w", err)
 	}
