@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"lane/pkg/consul"
 	"lane/pkg/lane"
 )
 
@@ -33,12 +35,22 @@ func (s *session) keepProving(ctx context.Context) error {
 			if v.proven(err); err != nil {
 				v.place().hold.Doubt()
 			}
+			s.doubtToken(v)
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// doubtToken has the claims looked at when a beat was denied: a token that was
+// revoked can do no more, and the sooner that is said, the better.
+func (s *session) doubtToken(v *service) {
+	var denied *consul.DeniedError
+	if _, err := v.place().hold.State(); s.claims != nil && errors.As(err, &denied) {
+		s.claims.session.Check()
 	}
 }
 

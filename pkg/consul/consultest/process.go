@@ -77,6 +77,7 @@ type process struct {
 const leashed = `exec 3<&0
 "$@" </dev/null 3<&- &
 agent=$!
+echo "$agent" >pid
 { read -r _ <&3; kill -9 "$agent"; } &
 leash=$!
 wait "$agent"
@@ -114,44 +115,58 @@ func startOnce(binary, token string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = log.Close() }()
-
-	p := &process{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), token: token, dir: dir, done: make(chan struct{})}
-	p.cmd = exec.CommandContext(context.Background(), "/bin/sh", "-c", leashed, "sh", binary, "agent", "-dev", "-bind", "127.0.0.1", "-node", "dev",
+	args := []string{"agent", "-dev", "-bind", "127.0.0.1", "-node", "dev",
 		"-http-port", strconv.Itoa(ports[0]), "-server-port", strconv.Itoa(ports[1]),
 		"-serf-lan-port", strconv.Itoa(ports[2]), "-serf-wan-port", strconv.Itoa(ports[3]),
-		"-dns-port", "-1", "-grpc-port", "-1", "-log-level", "info",
-		// All tests come from one address and watch much; no look for updates.
-		"-hcl", "ports { grpc_tls = -1 } disable_update_check = true limits { http_max_conns_per_client = 1000 }")
+		"-dns-port", "-1", "-grpc-port", "-1", "-log-level", "info", "-hcl", common}
 	if token != "" {
-		p.cmd.Args = append(p.cmd.Args, "-hcl",
-			fmt.Sprintf(`acl { enabled = true default_policy = "deny" tokens { initial_management = %[1]q agent = %[1]q } }`, token))
+		args = append(args, "-hcl", denying(token))
 	}
-	p.cmd.Dir = dir
-	p.cmd.Env = environment()
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	if p.leash, err = p.cmd.StdinPipe(); err != nil {
+	p := &process{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), token: token, dir: dir}
+	if err := p.launch(binary, args); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, err
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.done)
-	}()
-	if err := p.ready(); err != nil {
+	if err := p.ready("/v1/health/state/passing", "serfHealth"); err != nil {
 		tail := p.tail()
 		p.stop()
 		return nil, fmt.Errorf("%w; its log ends:\n%s", err, tail)
 	}
 	return p, nil
+}
+
+// common is every agent's: all tests come from one address and watch much, and
+// nobody looks for updates.
+const common = "ports { grpc_tls = -1 } disable_update_check = true limits { http_max_conns_per_client = 1000 }"
+
+// denying has everything denied but to a token.
+func denying(token string) string {
+	return fmt.Sprintf(`acl { enabled = true default_policy = "deny" tokens { initial_management = %[1]q agent = %[1]q } }`, token)
+}
+
+// launch starts the agent in its directory.
+func (p *process) launch(binary string, args []string) error {
+	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	p.cmd = exec.CommandContext(context.Background(), "/bin/sh", append([]string{"-c", leashed, "sh", binary}, args...)...)
+	p.cmd.Dir = p.dir
+	p.cmd.Env = environment()
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if p.leash, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	p.done = make(chan struct{})
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	return nil
 }
 
 // environment keeps the tests' own Consul settings away from the agent.
@@ -165,14 +180,14 @@ func environment() []string {
 	return env
 }
 
-// ready waits for a leader and for the node's own check, without which no
-// session can be made.
-func (p *process) ready() error {
+// ready waits for a leader and for an answer with the node's own check, without
+// which no session can be made.
+func (p *process) ready(path, want string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
 	for {
-		err := p.ask(ctx, client, "/v1/health/state/passing", "serfHealth")
+		err := p.ask(ctx, client, path, want)
 		if err == nil {
 			// The update that follows the check moves indexes under the first tests.
 			err = p.ask(ctx, client, "/v1/catalog/nodes?filter="+"%22consul-network-segment%22+in+Meta", "consul-network-segment")
@@ -223,9 +238,13 @@ func (p *process) tail() string {
 
 // stop kills: a test's Consul has nothing to save.
 func (p *process) stop() {
+	p.kill()
+	_ = os.RemoveAll(p.dir)
+}
+
+func (p *process) kill() {
 	_ = p.leash.Close()
 	<-p.done
-	_ = os.RemoveAll(p.dir)
 }
 
 func freePorts(n int) ([]int, error) {
