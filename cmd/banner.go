@@ -30,6 +30,13 @@ func (f *factory) banner(to io.Writer, st *control.Status) error {
 		line("warning", "%s", w)
 	}
 	line("registry", "%s", st.Registry.Address)
+	if st.Relay != nil {
+		out := ""
+		if st.Relay.Outgoing {
+			out = ", calls to services too"
+		}
+		line("relay", "%s%s", st.Relay.URL, out)
+	}
 	line("proxy", "%s   (lane env prints the exports)", st.Proxy)
 	if len(st.Mitm) > 0 {
 		line("opens", "the TLS of %s, with the CA %s", strings.Join(st.Mitm, ", "), st.CA)

@@ -15,6 +15,7 @@ import (
 	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/session"
+	"lane/tunnel"
 )
 
 // Exit codes of the program. A command that lane runs passes on its own.
@@ -114,6 +115,10 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		unfitRules  *rulesError
 		noRevision  *consul.NoRevisionError
 		noProposal  *consul.NoProposalError
+		noToken     *noTokenError
+		noRelay     *session.RelayError
+		refused     *session.RelayRefusedError
+		untrusted   *tunnel.CertificateError
 		moved       *consul.RulesMovedError
 		broken      *consul.BrokenRevisionError
 	)
@@ -165,6 +170,14 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitFailed, fmt.Sprintf("end it with `lane down %s`, or take it with --takeover", busy.Lane), false
 	case errors.As(err, &way):
 		return exitFailed, "give the address under which the test environment reaches this machine: --advertise IP", false
+	case errors.As(err, &noToken):
+		return exitUsage, "set LANE_RELAY_TOKEN, or relay_token_file (LANE_RELAY_TOKEN_FILE) to a file with mode 0600; whoever runs the relay makes it: lane relay token create --user " + "NAME", false
+	case errors.As(err, &untrusted):
+		return exitFailed, "pin it with --relay-fingerprint if `lane relay` printed the same; relay_ca_file names the roots of a CA of your own", false
+	case errors.As(err, &refused):
+		return exitFailed, refusedHint(refused), false
+	case errors.As(err, &noRelay):
+		return exitUnreachable, "does `lane relay` run there? A company's proxy is taken from HTTPS_PROXY", false
 	case errors.As(err, &unfitRules):
 		return exitFailed, "`lane rules lint` shows all that is wrong with it; docs/rules.md says what each means", false
 	case errors.As(err, &noRevision):
@@ -181,4 +194,17 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitFailed, "take another address, or port 0 for a free one", false
 	}
 	return exitFailed, "", false
+}
+
+// refusedHint is what to do about a relay's no.
+func refusedHint(e *session.RelayRefusedError) string {
+	switch e.Code {
+	case 401:
+		return "a new token is made by whoever runs the relay: lane relay token create --user NAME"
+	case 403:
+		return "a token says which lanes and services are its user's: lane relay token create --lanes … --services …"
+	case 409:
+		return "take another lane name, ask them to end theirs, or, if it is your own other machine, take it with --takeover"
+	}
+	return ""
 }

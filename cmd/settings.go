@@ -70,6 +70,8 @@ type setting struct{ flag, key, value, usage string }
 // words are the values of settings that are words, for completion.
 func words(key string) []string {
 	switch key {
+	case "via":
+		return []string{config.Direct, config.ViaRelay}
 	case "register":
 		return []string{config.Auto, config.Shared, config.Isolated}
 	case "guard":
@@ -86,6 +88,9 @@ func words(key string) []string {
 var sessionSettings = []setting{
 	{"register", "register", "MODE", "auto, shared (the service's own name) or isolated (lane-<lane>-<service>)"},
 	{"advertise", "advertise", "IP", "address under which the environment reaches this machine"},
+	{"relay", "relay", "URL", "come in by this relay, wss://HOST[:PORT][#FINGERPRINT], where nobody reaches this machine; none is none"},
+	{"relay-fingerprint", "relay_fingerprint", "SHA256", "pin the relay's certificate: what lane relay prints"},
+	{"via", "via", "WAY", "how calls to services go: direct, or relay where this machine does not reach them"},
 	{"proxy", "proxy", "ADDRESS", "where the coloring proxy listens (default 127.0.0.1:7474 or the next free port)"},
 	{"guard", "guard", "MODE", "what the guard does with foreign requests: bounce (to the baseline) or reject (421)"},
 	{"probe", "probes", "PATH", "path that the guard answers itself; may be repeated"},

@@ -52,6 +52,9 @@ func (m *model) header() string {
 		if m.gone == nil {
 			word, c := registryWord(s.Registry, m.now)
 			add(word, c)
+			if s.Relay != nil {
+				add(relayWord(s.Relay, m.now))
+			}
 		}
 		if m.width >= wideWidth {
 			if s.Proxy != "" {

@@ -337,6 +337,29 @@ func registryWord(r control.RegistryStatus, now time.Time) (string, class) {
 	return "consul ?", warnText
 }
 
+// relayWord is the state of a session's tunnel: the time of a round trip, or since when
+// there is none.
+func relayWord(r *control.RelayStatus, now time.Time) (string, class) {
+	since := ""
+	if !r.Since.IsZero() {
+		since = " " + age(now.Sub(r.Since))
+	}
+	switch r.State {
+	case control.RelayOK:
+		if r.RoundTrip > 0 {
+			since = " " + strconv.FormatFloat(max(r.RoundTrip*1000, 1), 'f', 0, 64) + "ms"
+		} else {
+			since = ""
+		}
+		return "relay OK" + since, plain
+	case control.RelayLost:
+		return "relay LOST" + since, badText
+	case control.RelayReconnecting:
+		return "relay RECONNECTING" + since, warnText
+	}
+	return "relay ?", warnText
+}
+
 // problem is a line above the list: something that the user should know of now.
 type problem struct {
 	text  string
@@ -360,6 +383,10 @@ func problems(s control.Status, now time.Time, t text) []problem {
 		case control.StateUnproved:
 			bad(name+": no proof in the last 10 s that callers reach it", note(v.Note, t))
 		}
+	}
+	if r := s.Relay; r != nil && (r.State == control.RelayReconnecting || r.State == control.RelayLost) {
+		word, _ := relayWord(r, now)
+		bad(word+": the lane's callers get errors until it is back", note(r.Error, t))
 	}
 	if s.Registry.State == registryUnreachable || s.Registry.State == registryStale {
 		how := " has no leader"

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -157,6 +159,38 @@ func checkOpened(v string) (string, error) {
 		return "", fmt.Errorf("%q would open everything under .%s; name a domain", v, h)
 	}
 	return "*." + h, nil
+}
+
+// checkRelay reads the URL of a relay, and the fingerprint of its certificate that
+// may stand behind a #.
+func checkRelay(v string) (address, pin string, err error) {
+	if v == NoRelay {
+		return "", "", nil
+	}
+	v, pin, _ = strings.Cut(v, "#")
+	u, err := url.Parse(v)
+	switch {
+	case err != nil, u.Hostname() == "", u.Opaque != "":
+		return "", "", errors.New("the relay is no URL such as wss://relay.test.example") // it may hold a password: not shown
+	case u.User != nil, u.RawQuery != "":
+		return "", "", errors.New("no user, password or query here: a token in a URL is in every log; use relay_token_file or LANE_RELAY_TOKEN")
+	case u.Scheme != "wss":
+		return "", "", fmt.Errorf("%q: the scheme is not wss", u.Scheme+"://"+u.Host)
+	}
+	if pin != "" {
+		pin, err = checkFingerprint(pin)
+	}
+	return u.String(), pin, err
+}
+
+// checkFingerprint holds a fingerprint to the form that lane relay prints.
+func checkFingerprint(v string) (string, error) {
+	v = strings.ToLower(v)
+	text, ok := strings.CutPrefix(v, "sha256:")
+	if raw, err := hex.DecodeString(text); !ok || err != nil || len(raw) != sha256.Size {
+		return "", fmt.Errorf("%q is no fingerprint: lane relay prints one, sha256: and 64 digits", v)
+	}
+	return v, nil
 }
 
 func checkConsulAddress(v string) (string, error) {

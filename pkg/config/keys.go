@@ -103,6 +103,38 @@ var keys = []key{
 		set:  func(l *loader, v []string) error { return l.path(&l.s.Consul.TokenFile, v[0]) },
 		show: func(s *Settings) string { return s.Consul.TokenFile }},
 
+	{name: "relay", env: []string{"LANE_RELAY"},
+		set: func(l *loader, v []string) error {
+			u, pin, err := checkRelay(v[0])
+			if err != nil {
+				return err
+			}
+			if l.s.Relay = u; pin != "" || l.pinned {
+				// What stood behind the # of another URL is not this relay's.
+				l.s.RelayFingerprint, l.source["relay_fingerprint"], l.pinned = pin, l.source["relay"], pin != ""
+			}
+			return nil
+		},
+		show: func(s *Settings) string { return s.Relay }},
+	{name: "relay_fingerprint", env: []string{"LANE_RELAY_FINGERPRINT"},
+		set: func(l *loader, v []string) error {
+			pin, err := checkFingerprint(v[0])
+			if err == nil {
+				l.s.RelayFingerprint, l.pinned = pin, false
+			}
+			return err
+		},
+		show: func(s *Settings) string { return s.RelayFingerprint }},
+	{name: "relay_ca_file", env: []string{"LANE_RELAY_CA_FILE"},
+		set:  func(l *loader, v []string) error { return l.path(&l.s.RelayCAFile, v[0]) },
+		show: func(s *Settings) string { return s.RelayCAFile }},
+	{name: "relay_token_file", env: []string{"LANE_RELAY_TOKEN_FILE"},
+		set:  func(l *loader, v []string) error { return l.path(&l.s.RelayTokenFile, v[0]) },
+		show: func(s *Settings) string { return s.RelayTokenFile }},
+	{name: "via", env: []string{"LANE_VIA"}, def: Direct,
+		set:  func(l *loader, v []string) error { return oneOf(&l.s.Via, v[0], Direct, ViaRelay) },
+		show: func(s *Settings) string { return s.Via }},
+
 	{name: "env", env: []string{"LANE_ENV"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Env }),
 		show: func(s *Settings) string { return s.Env }},
 	{name: "tenant", env: []string{"LANE_TENANT"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Tenant }),

@@ -63,6 +63,7 @@ type loader struct {
 	now      int               // the layer that is read
 	base     string            // directory that paths of this layer are relative to
 	known    []Service         // of lane.yaml
+	pinned   bool              // the relay's fingerprint stood in its URL
 	problems []Problem
 	weight   int
 }
@@ -355,6 +356,9 @@ func (l *loader) relations() {
 			s.NoMatch, l.source["no_match"] = Fail, "strict"
 		}
 	}
+	if s.Via == ViaRelay && s.Relay == "" {
+		l.fail(l.source["via"], "via", "there is no relay: set relay, or LANE_RELAY, or --relay")
+	}
 	// Consul's client prefers a token file to a token; a file named in lane.yaml
 	// must not win over a token in the environment.
 	if l.o.Getenv("CONSUL_HTTP_TOKEN") != "" && l.layer["consul.token_file"] < layerEnv && s.Consul.TokenFile != "" {
@@ -385,6 +389,9 @@ func (l *loader) entries() {
 	for i := range keys {
 		k := &keys[i]
 		l.s.entries = append(l.s.entries, Entry{Key: k.name, Value: k.show(l.s), Source: cmp.Or(l.source[k.name], "default")})
+		if k.name == "relay_token_file" && l.o.Getenv("LANE_RELAY_TOKEN") != "" {
+			l.s.entries = append(l.s.entries, Entry{Key: "relay_token", Value: "(set, not shown)", Source: "LANE_RELAY_TOKEN"})
+		}
 		if k.name == "consul.token_file" && l.o.Getenv("CONSUL_HTTP_TOKEN") != "" {
 			l.s.entries = append(l.s.entries, Entry{Key: "consul.token", Value: "(set, not shown)", Source: "CONSUL_HTTP_TOKEN"})
 		}

@@ -56,7 +56,7 @@ func TestDefaults(t *testing.T) {
 	want := map[string]string{
 		"preset": "lane", "register": "auto", "consul.address": "127.0.0.1:8500", "owner": "alice@laptop", "guard": "bounce",
 		"drain": "30s", "proxy": "127.0.0.1:7474", "strict": "false", "no_match": "fallback",
-		"max_stale": "5m0s",
+		"max_stale": "5m0s", "via": "direct",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -96,6 +96,10 @@ proxy: "[::1]:7000"
 strict: true
 no_match: fail
 max_stale: 90s
+relay: wss://relay.test.example#sha256:00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff
+relay_ca_file: certs/relay.pem
+relay_token_file: ~/relay-token
+via: relay
 `
 
 func TestFullFile(t *testing.T) {
@@ -113,7 +117,9 @@ func TestFullFile(t *testing.T) {
 			CAFile: filepath.Join(dir, "certs/ca.pem"), TokenFile: "/home/alice/token"},
 		Env: "test", Tenant: "t1", Zone: "a", Version: "1.10", Advertise: "10.0.0.7", Owner: "Alice", Guard: Reject,
 		Probes: []string{"/healthz", "/ready"}, Drain: 5 * time.Second, Proxy: "[::1]:7000", Strict: true, NoMatch: Fail,
-		MaxStale: 90 * time.Second,
+		MaxStale: 90 * time.Second, Relay: "wss://relay.test.example", RelayCAFile: filepath.Join(dir, "certs/relay.pem"),
+		RelayFingerprint: "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
+		RelayTokenFile:   "/home/alice/relay-token", Via: ViaRelay,
 	}
 	if d := cmp.Diff(want, s, cmp.AllowUnexported(), cmp.FilterPath(func(p cmp.Path) bool {
 		f := p.Last().String()
@@ -140,7 +146,14 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"registr: shared", "lane.yaml:1: registr: unknown key; did you mean register?"},
 		{"\nconsul:\n  adress: a:1", "lane.yaml:3: consul.adress: unknown key; did you mean consul.address?"},
-		{"relay: wss://x", "lane.yaml:1: relay: unknown key; there are services,"},
+		{"rellay: wss://x", "did you mean relay?"},
+		{"relay: ws://x", "the scheme is not wss"},
+		{"relay: wss://x?token=abc", "is in every log"},
+		{"relay: wss://u:p@x", "is in every log"},
+		{"relay: wss://x#sha256:00", "is no fingerprint"},
+		{"relay_fingerprint: abc", "is no fingerprint"},
+		{"via: relay", "there is no relay"},
+		{"via: bus", "direct, relay"},
 		{"consul.address: a:1", "lane.yaml:1: consul.address: unknown key"},
 		{"consul:\n  token: s3cr3t", "lane.yaml:2: consul.token: not here: a token does not belong into a file that is checked in; use consul.token_file or CONSUL_HTTP_TOKEN"},
 		{"lane: dev-alice", "LANE_TAG"},
@@ -381,5 +394,31 @@ func TestFlagOfNoSetting(t *testing.T) {
 		if _, err := Load(Options{Dir: t.TempDir(), Flags: []Flag{f}}); err == nil {
 			t.Errorf("%+v was taken", f)
 		}
+	}
+}
+
+// A fingerprint that stands in a relay's URL is that relay's, and no other's.
+func TestAFingerprintGoesWithItsURL(t *testing.T) {
+	const one, two = "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", "sha256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+	env := func(vars map[string]string) func(string) string { return func(k string) string { return vars[k] } }
+	flag := func(v string) []Flag { return []Flag{{Key: "relay", Name: "--relay", Values: []string{v}}} }
+	for name, c := range map[string]struct {
+		env       map[string]string
+		flags     []Flag
+		want, pin string
+	}{
+		"in the URL":                     {env: map[string]string{"LANE_RELAY": "wss://a#" + one}, want: "wss://a", pin: one},
+		"another URL":                    {env: map[string]string{"LANE_RELAY": "wss://a#" + one}, flags: flag("wss://b"), want: "wss://b"},
+		"another URL with its own":       {env: map[string]string{"LANE_RELAY": "wss://a#" + one}, flags: flag("wss://b#" + two), want: "wss://b", pin: two},
+		"by itself, for whatever relay":  {env: map[string]string{"LANE_RELAY": "wss://a", "LANE_RELAY_FINGERPRINT": one}, flags: flag("wss://b"), want: "wss://b", pin: one},
+		"by itself, weaker than the URL": {env: map[string]string{"LANE_RELAY_FINGERPRINT": one}, flags: flag("wss://b#" + two), want: "wss://b", pin: two},
+		"none":                           {env: map[string]string{"LANE_RELAY": "wss://a#" + one}, flags: flag("none")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Load(Options{Dir: t.TempDir(), Getenv: env(c.env), Flags: c.flags})
+			if err != nil || s.Relay != c.want || s.RelayFingerprint != c.pin {
+				t.Errorf("%q %q, %v", s.Relay, s.RelayFingerprint, err)
+			}
+		})
 	}
 }

@@ -31,6 +31,12 @@ type Settings struct {
 
 	Consul Consul
 
+	Relay            string // URL of the relay that this machine comes in by; empty: none
+	RelayFingerprint string // of its certificate; empty: RelayCAFile or the system's roots verify it
+	RelayCAFile      string
+	RelayTokenFile   string // with the token, unless LANE_RELAY_TOKEN holds it
+	Via              string // Direct or ViaRelay: how calls to instances go
+
 	Env, Tenant, Zone, Version string // metadata of what is registered; empty is unset
 
 	Advertise string // IP address at which others reach this machine; empty: ask
@@ -77,6 +83,9 @@ const (
 	Isolated = "isolated"
 	Bounce   = "bounce"
 	Reject   = "reject"
+	Direct   = "direct"
+	ViaRelay = "relay"
+	NoRelay  = "none" // of relay: none, whatever a weaker source says
 	Fallback = "fallback"
 	Fail     = "fail"
 )

@@ -21,11 +21,13 @@ type claimValue struct {
 	Registered string `json:"registered"`
 	ID         string `json:"id"`
 	Since      string `json:"since"`
+	Relay      string `json:"relay,omitempty"`
+	Generation uint64 `json:"generation,omitempty"`
 }
 
 func encodeClaim(c lane.Claim) []byte {
 	data, err := json.Marshal(claimValue{Owner: c.Owner, Host: c.Host, Install: c.Install, Session: c.Session,
-		Mode: c.Mode, Registered: c.Registered, ID: c.ID, Since: c.Since})
+		Mode: c.Mode, Registered: c.Registered, ID: c.ID, Since: c.Since, Relay: c.Relay, Generation: c.Generation})
 	if err != nil {
 		panic(err) // strings always marshal
 	}
@@ -43,7 +45,8 @@ func decodeClaim(p *api.KVPair) (lane.Claim, bool) {
 	var v claimValue
 	_ = json.Unmarshal(p.Value, &v) // a claim with an unreadable value is still a claim
 	c := lane.Claim{Lane: lane.Name(l), Service: service, Owner: v.Owner, Host: v.Host, Install: v.Install,
-		Session: p.Session, Mode: v.Mode, Registered: v.Registered, ID: v.ID, Since: v.Since}
+		Session: p.Session, Mode: v.Mode, Registered: v.Registered, ID: v.ID, Since: v.Since,
+		Relay: v.Relay, Generation: v.Generation}
 	if c.Registered != IsolatedName(c.Lane, service) {
 		// Any other name would let a claim bring a foreign service's instances in.
 		c.Registered = service

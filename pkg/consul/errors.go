@@ -119,9 +119,13 @@ type ClaimLostError struct {
 	Lane    lane.Name
 	Service string
 	By      lane.Claim
+	Text    string // in place of By, where a relay says it
 }
 
 func (e *ClaimLostError) Error() string {
+	if e.Text != "" {
+		return "claim lost: " + e.Text
+	}
 	if e.By.Session == "" {
 		return fmt.Sprintf("claim lost: %s in lane %s was removed from the registry", e.Service, e.Lane)
 	}

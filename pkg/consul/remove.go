@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -21,6 +22,26 @@ func (c *Client) Deregister(ctx context.Context, id string) error {
 	defer cancel()
 	within := 15*time.Second + time.Minute + reapEvery
 	return c.remove(ctx, id, within, service, IsolatedName(l, service))
+}
+
+// DeregisterAt is Deregister for what the agent knows at an address: where another
+// process has registered under the same ID meanwhile, nothing is removed.
+func (c *Client) DeregisterAt(ctx context.Context, id, address string, port int) error {
+	if _, _, ok := splitID(id); !ok {
+		return &ValidationError{Field: "ID", Value: id, Why: "is not a lane's instance, so it is not removed"}
+	}
+	var svc *api.AgentService
+	err := c.do(ctx, "read "+id, "service:read", func(ctx context.Context) (err error) {
+		svc, _, err = c.api.Agent().Service(id, query(ctx))
+		return err
+	})
+	switch {
+	case statusOf(err) == http.StatusNotFound:
+		return nil
+	case err == nil && (svc.Address != address || svc.Port != port):
+		return nil
+	}
+	return c.Deregister(ctx, id) // also where that cannot be read: what is missing, its holder registers again
 }
 
 // remove deregisters id and waits until none of the names shows it.

@@ -17,6 +17,7 @@ import (
 const (
 	GatewayService = "lane-gateway"
 	SidecarService = "lane-sidecar"
+	RelayService   = "lane-relay"
 	MetaAdmin      = "lane-admin-port"
 )
 

@@ -24,6 +24,9 @@ type SessionOptions struct {
 	// Reopened, if set, is called by Run when the registry had ended the session
 	// and another one stands in its place; ID is then another one.
 	Reopened func()
+	// Lost, if set, is called by Run when one claim is no longer this session's: the
+	// others stay, and Run goes on. Nil: Run returns it.
+	Lost func(*ClaimLostError)
 }
 
 // Session holds claims: locks on lane/declared/<lane>/<service> that die with

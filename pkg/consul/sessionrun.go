@@ -60,6 +60,10 @@ func (s *Session) Run(ctx context.Context) error {
 		case err == nil || ctx.Err() != nil:
 		case errors.Is(err, errClosed):
 			return nil
+		case errors.As(err, &lost) && s.o.Lost != nil:
+			s.forget(lost)
+			s.o.Lost(lost)
+			s.Check() // the others have not been looked at
 		case errors.As(err, &lost):
 			return err
 		case errors.As(err, &denied):
@@ -136,6 +140,13 @@ func (s *Session) reopen(ctx context.Context) error {
 		s.o.Reopened()
 	}
 	return nil
+}
+
+// forget drops a claim that has been lost.
+func (s *Session) forget(lost *ClaimLostError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.own, claimKey(lost.Lane, lost.Service))
 }
 
 func (s *Session) isClosed() bool {

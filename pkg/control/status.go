@@ -24,6 +24,7 @@ type Status struct {
 	Child    string         `json:"child,omitempty"` // the command that the session runs
 	State    string         `json:"state"`           // starting | up | waking | draining
 	Registry RegistryStatus `json:"registry"`
+	Relay    *RelayStatus   `json:"relay,omitempty"` // of a session that comes in by one
 	Services []Service      `json:"services"`
 	Counts   Counts         `json:"counts"`
 	Warnings []string       `json:"warnings,omitempty"`
@@ -43,6 +44,24 @@ type RegistryStatus struct {
 	Since   time.Time `json:"since,omitzero"`  // last time that all of it answered
 	Error   string    `json:"error,omitempty"` // the last failure, in words
 }
+
+// RelayStatus is what the session knows of its tunnel.
+type RelayStatus struct {
+	URL       string    `json:"url"`
+	State     string    `json:"state"`                // connecting | ok | reconnecting | lost
+	Since     time.Time `json:"since,omitzero"`       // of the state
+	RoundTrip float64   `json:"round_trip,omitempty"` // to the relay and back, in seconds, as last measured
+	Outgoing  bool      `json:"outgoing,omitempty"`   // calls to services go through it too
+	Error     string    `json:"error,omitempty"`      // why it is not ok
+}
+
+// States of a tunnel.
+const (
+	RelayConnecting   = "connecting"
+	RelayOK           = "ok"
+	RelayReconnecting = "reconnecting"
+	RelayLost         = "lost" // for so long that the relay has removed the instances
+)
 
 // States of a session.
 const (

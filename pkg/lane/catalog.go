@@ -58,6 +58,8 @@ type Claim struct {
 	ID         string // the instance's ID in the registry
 	Since      string // the holder's own clock: shown, never computed with
 	Active     string // the same, of its last request; empty: none, or not known
+	Relay      string // the relay that holds it for its owner; empty: the owner's own session does
+	Generation uint64 // with Relay: grows with each link of an installation
 }
 
 // Holder is an owner with the host, which an owner's name often ends with already.

@@ -77,7 +77,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 			"asked.why asked.percent asked.bucket asked.whitelist warnings"},
 		{Settings{}, "schema settings settings.key settings.value settings.source"},
 		{control.Status{}, "schema lane owner host pid started proxy mitm ca log child state registry registry.address registry.state registry.since " +
-			"registry.error services services.name services.registered services.id services.mode services.guard services.local services.state " +
+			"registry.error relay services services.name services.registered services.id services.mode services.guard services.local services.state " +
 			"services.note counts counts.exchanges counts.matched counts.fallbacks counts.errors counts.guard counts.external warnings history history.at history.text"},
 	} {
 		got := strings.Join(fields(reflect.TypeOf(c.v), ""), " ")

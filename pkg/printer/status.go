@@ -31,6 +31,9 @@ func Status(s *iostreams.IOStreams, st *control.Status) error {
 		t.Row(Text("child"), Text(st.Child))
 	}
 	t.Row(Text("registry"), Text(st.Registry.Address), As(registryRole(st.Registry.State), st.Registry.State), As(Bad, outage(s, &st.Registry)))
+	if r := st.Relay; r != nil {
+		t.Row(Text("relay"), Text(r.URL), As(relayRole(r.State), r.State), Text(RoundTrip(r)), As(Bad, r.Error))
+	}
 	for _, v := range st.Services {
 		t.Row(Text("service"), Text(v.Name), As(stateRole(v.State), v.State), Text(v.Mode), Text(v.Registered),
 			Text(v.Guard), Text(v.Local), As(Warn, v.Note))
@@ -49,6 +52,15 @@ func Status(s *iostreams.IOStreams, st *control.Status) error {
 		t.Row(Text("event"), Text(when(s, e.At)), Text(e.Text))
 	}
 	return t.Flush()
+}
+
+// RoundTrip is how long a round trip to a relay took, in milliseconds; empty where
+// nobody knows.
+func RoundTrip(r *control.RelayStatus) string {
+	if r.RoundTrip <= 0 {
+		return ""
+	}
+	return strconv.FormatFloat(max(r.RoundTrip*1000, 1), 'f', 0, 64) + "ms"
 }
 
 // outage is since when a registry is not what it should be, and why.
@@ -80,6 +92,16 @@ func stateRole(state string) Role {
 	case control.StateUp, "passing":
 		return Good
 	case control.StateClaimLost, "critical", stateNoInstance:
+		return Bad
+	}
+	return Warn
+}
+
+func relayRole(state string) Role {
+	switch state {
+	case control.RelayOK:
+		return Good
+	case control.RelayLost:
 		return Bad
 	}
 	return Warn

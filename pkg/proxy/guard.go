@@ -45,6 +45,13 @@ type GuardConfig struct {
 	InstanceID string
 	// Local are the local process's addresses, dialled in this order.
 	Local []string
+	// Link, if set, makes the connections to the local process, which stands at the
+	// other end of a tunnel, in place of the network; Local is then a name for it,
+	// host:port. A *LinkError of it, also one of a connection's Read and Write, says
+	// that the tunnel failed, and not the process. Ready, which goes with it, says
+	// whether the process accepts.
+	Link  func(ctx context.Context) (net.Conn, error)
+	Ready func() bool
 	// Advertised is the address in the registry, host:port: never chosen for a
 	// bounce. The listener's own is added.
 	Advertised string
@@ -81,6 +88,10 @@ func NewGuard(t *Transport, cfg GuardConfig) (*Guard, error) {
 		return nil, errors.New("proxy: a guard needs a lane, a service and a local address")
 	}
 	g := &Guard{t: t, cfg: cfg, dial: dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.Local), self: &t.self}}
+	if cfg.Link != nil {
+		g.dial.via = func(ctx context.Context, _ string) (net.Conn, error) { return cfg.Link(ctx) }
+		g.dial.timeout, g.nearby.once = 10*time.Second, true
+	}
 	g.local, g.nearby.dial = newWays(g.dial.dial), g.dial.dial
 	g.Moved(cfg.InstanceID)
 	g.srv = newServer(t, traffic.FrontGuard, g.line, g.handle, true, cfg.Drain)
@@ -212,7 +223,7 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 	}
 	switch verdict {
 	case verdictProof:
-		if !accepts(g.dial) {
+		if !g.accepts() {
 			http.Error(w, "the local port is closed", http.StatusServiceUnavailable)
 			return
 		}
@@ -287,6 +298,13 @@ func (g *Guard) closed(c *call, err error) *Problem {
 		return nil
 	}
 	addr := g.cfg.Local[0]
+	var link *LinkError
+	if errors.As(err, &link) {
+		p := &Problem{Service: g.cfg.Service, Lane: g.cfg.Lane}
+		p.linkLost(link, true)
+		c.ex.Err = p.Message
+		return p
+	}
 	p := &Problem{Code: lane.CodeUpstreamConnect, Service: g.cfg.Service, Lane: g.cfg.Lane,
 		Message: "the local process of " + g.cfg.Service + " takes no connection at " + addr + ": " + cause(refused.Err),
 		Hint:    "start it, or check its port: the guard expects it at " + addr}
@@ -378,14 +396,21 @@ func (g *Guard) reject(c *call, r *http.Request, tag lane.Tag) (*http.Response, 
 func (g *Guard) probe(c *call, w *writer) {
 	g.outcome(c, traffic.GuardProbe)
 	c.ex.Lane = g.cfg.Lane
-	probe(c, w, g.dial)
+	probe(c, w, g.accepts)
+}
+
+func (g *Guard) accepts() bool {
+	if g.cfg.Ready != nil {
+		return g.cfg.Ready()
+	}
+	return accepts(g.dial)
 }
 
 // probe answers a health probe without calling the local process: it only looks
 // whether the port takes a connection.
-func probe(c *call, w *writer, local dialer) {
+func probe(c *call, w *writer, accepts func() bool) {
 	status, body := http.StatusOK, "ok\n"
-	if !accepts(local) {
+	if !accepts() {
 		status, body = http.StatusServiceUnavailable, "the local port is closed\n"
 	}
 	c.ex.First, c.ex.Status = c.t.now().Sub(c.ex.Start), status

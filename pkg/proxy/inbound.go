@@ -162,7 +162,7 @@ func (in *Inbound) handle(w *writer, r *http.Request) {
 		resp, err = c.refuse(r, &Problem{Code: CodeBadTarget, status: http.StatusBadRequest,
 			Message: "a service is asked for a path", Hint: "begin the request target with /"}, nil)
 	case slices.Contains(in.cfg.Probes, c.target.path()):
-		probe(c, w, in.dial)
+		probe(c, w, func() bool { return accepts(in.dial) })
 		return
 	default:
 		in.learn(c, r.Header)

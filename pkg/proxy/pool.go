@@ -48,6 +48,9 @@ func (x *peer) calm() {
 // himself: there is no goroutine for a connection, busy or idle.
 type pool struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// once keeps none: whether a connection inside a tunnel has ended cannot be seen
+	// without reading, and to open one costs no round trip.
+	once bool
 
 	mu     sync.Mutex
 	idle   map[string][]*peer // the last one was used last
@@ -95,7 +98,7 @@ func (p *pool) connect(ctx context.Context, addr string) (*peer, error) {
 func (p *pool) put(x *peer, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.idle[x.addr]) >= maxIdle {
+	if p.closed || p.once || len(p.idle[x.addr]) >= maxIdle {
 		x.conn.Close()
 		return
 	}

@@ -20,6 +20,9 @@ const (
 	// CodeBadRequest is 400: what came is not HTTP/1.1, or two programs could read
 	// it in two ways. Heads that are too large get 431.
 	CodeBadRequest lane.Code = "E_BAD_REQUEST"
+	// CodeRelayLost is 502, or 503 when the tunnel has no room: the tunnel that leads to
+	// the local process broke, or is away.
+	CodeRelayLost lane.Code = "E_RELAY_LOST"
 	// CodeBadTarget is 400: a request target that a proxy cannot send on.
 	CodeBadTarget lane.Code = "E_BAD_TARGET"
 )
@@ -73,6 +76,8 @@ func (p *Problem) grpc() int {
 		return 9 // FAILED_PRECONDITION: to ask again helps nobody
 	case CodeBadTarget:
 		return 3 // INVALID_ARGUMENT
+	case CodeRelayLost:
+		return 14 // UNAVAILABLE
 	}
 	return p.Code.GRPC()
 }

@@ -41,9 +41,31 @@ type dialer struct {
 	order []string
 	// self are never dialled, whatever name led there.
 	self *ownAddrs
+	// via, if set, makes the connections in place of the network.
+	via func(ctx context.Context, addr string) (net.Conn, error)
 }
 
+// LinkError says that a tunnel broke under a connection, or that there is none, or
+// no room in it.
+type LinkError struct {
+	Err  error
+	Busy bool // there is a tunnel, and no room in it
+}
+
+func (e *LinkError) Error() string { return e.Err.Error() }
+func (e *LinkError) Unwrap() error { return e.Err }
+
 func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if d.via != nil {
+		// The context of a dial has the connection's life with some callers.
+		dctx, cancel := context.WithTimeout(ctx, d.timeout)
+		defer cancel()
+		conn, err := d.via(dctx, addr)
+		if err != nil {
+			return nil, &DialError{Addr: addr, Err: err}
+		}
+		return conn, nil
+	}
 	nd := net.Dialer{Timeout: d.timeout, Control: func(_, resolved string, _ syscall.RawConn) error {
 		if d.self.has("", resolved) {
 			return errSelf
@@ -290,6 +312,7 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 	}
 	p := &Problem{Code: lane.CodeUpstreamConnect, Service: c.ex.Service, Lane: lan, Reason: c.ex.Reason}
 	var refused *DialError
+	var link *LinkError
 	var handshake *HandshakeError
 	switch {
 	case errors.Is(err, errSelf):
@@ -297,6 +320,8 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 		p.Hint = "a proxy variable or a registered address points at the proxy"
 	case errors.As(err, &handshake):
 		p.untrusted(where, handshake, in)
+	case errors.As(err, &link):
+		p.linkLost(link, errors.As(err, &refused))
 	case errors.As(err, &refused):
 		p.Message = "cannot connect to " + where + ": " + cause(refused.Err)
 		p.Hint = "nothing was sent; check that it listens there and can be reached from here"
@@ -314,6 +339,19 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 	p.rpc = c.rpcOfReset(err)
 	c.ex.Err = p.Message
 	return c.refuse(req, p, nil)
+}
+
+// linkLost says that the tunnel, and no server, is what failed.
+func (p *Problem) linkLost(link *LinkError, unsent bool) {
+	p.Code, p.status = CodeRelayLost, http.StatusBadGateway
+	p.Message, p.Hint = "lane-relay-lost: the tunnel broke under the request", "the request was sent and is not repeated; it may have had its effect"
+	switch {
+	case link.Busy:
+		p.status, p.Message, p.Hint = http.StatusServiceUnavailable, "the tunnel has no room for one more request", "nothing was sent; ask again"
+	case unsent:
+		p.Message, p.Hint = "lane-relay-lost: there is no tunnel to "+p.Service+" now", "nothing was sent; the tunnel comes back within seconds if the other end lives"
+	}
+	p.Message += " (" + cause(link.Err) + ")"
 }
 
 // unreadable reports whether there was an answer, and it is none of HTTP's.

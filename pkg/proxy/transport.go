@@ -65,6 +65,10 @@ type Config struct {
 	Roots *x509.CertPool
 	// Upstream is an inherited proxy, for external hosts only.
 	Upstream Upstream
+	// Via, if set, makes the connections to instances, by their addresses in the
+	// registry, in place of the network. A *LinkError of it, also one of a connection's
+	// Read and Write, says that the way failed, and not the instance.
+	Via func(ctx context.Context, addr string) (net.Conn, error)
 	// Self are addresses of our own listeners, host:port. The fronts add theirs.
 	Self []string
 	// Resolves reports whether the local resolver knows a name; nil asks the
@@ -167,6 +171,9 @@ func NewTransport(cfg Config) (*Transport, error) {
 	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self}
 	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
 	t.marks = newMarks(t.carriers, &t.sources)
+	if t.near.via = cfg.Via; cfg.Via != nil {
+		t.near.timeout, t.nearby.once = orDefault(cfg.DialTimeout, 10*time.Second), true
+	}
 	t.nearby.dial, t.outside.dial = t.near.dial, t.far.dial
 	t.services = newWays(t.near.dial)
 	t.external = ways{newHTTP(t.far.dial), newH2C(func(ctx context.Context, _, addr string) (net.Conn, error) { return t.dialOut(ctx, addr) })}

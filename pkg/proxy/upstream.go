@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -69,6 +70,19 @@ func (u upstream) forRequest(r *http.Request) (*url.URL, error) { return u.forUR
 func (u upstream) takes(target *url.URL) bool {
 	p, err := u.forURL(target)
 	return err == nil && p != nil && (p.Scheme == "http" || p.Scheme == "https")
+}
+
+// For is the proxy on the way to a URL, nil for a direct connection.
+func (u Upstream) For(target string) (*url.URL, error) {
+	parsed, err := url.Parse(target)
+	if err != nil {
+		return nil, errors.New("proxy: the URL cannot be read")
+	}
+	up, err := newUpstream(u, &ownAddrs{})
+	if err != nil {
+		return nil, err
+	}
+	return up.forURL(parsed)
 }
 
 // hostPort adds the scheme's port where there is none.

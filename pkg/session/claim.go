@@ -21,7 +21,7 @@ type claims struct {
 
 // claim takes every service of the session in the lane.
 func (s *session) claim(ctx, life context.Context, parts *parts) error {
-	if len(s.services) == 0 {
+	if len(s.services) == 0 || s.link != nil { // the relay claims
 		return nil
 	}
 	if err := s.at(ctx, "session"); err != nil {

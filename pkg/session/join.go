@@ -69,7 +69,7 @@ func (s *session) beside(life context.Context, parts *parts, v *service) func(co
 			if cat.Trust.State != lane.Fresh || cat.ClaimsUnknown {
 				continue // nothing is concluded from what may be old
 			}
-			now, held := standing(cat, s.o.Lane, v.o.Name)
+			now, held := standingClaim(cat, s.o.Lane, v.o.Name)
 			var err error
 			switch {
 			case !held:
@@ -90,8 +90,8 @@ func (s *session) beside(life context.Context, parts *parts, v *service) func(co
 	}
 }
 
-// standing is the claim of a lane on a service that somebody holds.
-func standing(cat *lane.Catalog, l lane.Name, service string) (lane.Claim, bool) {
+// standingClaim is the claim of a lane on a service that somebody holds.
+func standingClaim(cat *lane.Catalog, l lane.Name, service string) (lane.Claim, bool) {
 	for _, c := range cat.Claims {
 		if c.Lane == l && c.Service == service && c.Session != "" {
 			return c, true

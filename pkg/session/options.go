@@ -61,6 +61,10 @@ type Options struct {
 	Proxy      string
 	ProxyFixed bool
 
+	// Relay is how the session comes into an environment that cannot reach this
+	// machine; nil: it registers by itself.
+	Relay *Relay
+
 	Registry consul.Config
 	Policy   lane.Policy
 	Carriers lane.Carriers

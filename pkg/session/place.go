@@ -15,14 +15,30 @@ import (
 type place struct {
 	mode   string // ModeShared or ModeIsolated
 	reg    consul.Registration
-	hold   *consul.Hold
+	hold   standing
 	record lane.Claim
+	far    *far // the same as hold where a relay registers; else nil
 
 	touched  atomic.Bool // something may stand in the registry
 	stopBeat func()
 	inherits bool // the instance of the claim's former holder bears our ID
 	heir     bool // another session registers under our ID by now
 }
+
+// standing is a registration that is kept alive: by this session itself, in Consul,
+// or by a relay.
+type standing interface {
+	Register(ctx context.Context) error
+	Run(ctx context.Context) error
+	State() (confirmed bool, err error)
+	SetApp(ok bool, note string)
+	Beat()
+	Doubt()
+	Drain(ctx context.Context) error
+	Deregister(ctx context.Context) error
+}
+
+var _ standing = (*consul.Hold)(nil)
 
 // newPlace makes a place; nothing is sent.
 func (s *session) newPlace(v *service, mode string) (*place, error) {
@@ -38,7 +54,12 @@ func (s *session) newPlace(v *service, mode string) (*place, error) {
 	if err := p.reg.Validate(); err != nil {
 		return nil, err
 	}
-	p.hold = s.client.NewHold(p.reg, s.o.hold)
+	if s.link != nil {
+		p.far = s.link.claim(s, v, p)
+		p.hold = p.far
+	} else {
+		p.hold = s.client.NewHold(p.reg, s.o.hold)
+	}
 	return p, nil
 }
 
@@ -52,9 +73,17 @@ func (s *session) prepare(ctx context.Context, v *service, t *proxy.Transport) e
 	v.places, v.secret = []*place{p}, "/.lane/proof/"+rand.Text()
 	v.guard, err = proxy.NewGuard(t, proxy.GuardConfig{
 		Lane: s.o.Lane, Service: v.o.Name, InstanceID: p.reg.ID, Local: v.o.Local, Advertised: v.addr.String(),
-		Probes: s.o.Probes, Reject: s.o.Reject, Drain: lastCalls, Strayed: v.strayed, Here: s.o.here, Proof: v.secret,
+		Probes: s.o.Probes, Reject: s.o.Reject || s.link != nil, Drain: lastCalls, Strayed: v.strayed, Here: s.o.here, Proof: v.secret,
 	})
 	return err
+}
+
+// where is what stands in the registry: the name, the ID, the mode and the address.
+func (p *place) where(guard string) (name, id, mode, addr string) {
+	if p.far != nil {
+		return p.far.where()
+	}
+	return p.reg.Name, p.reg.ID, p.mode, guard
 }
 
 // confirmed says whether the registry has shown the registration.

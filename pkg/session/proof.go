@@ -82,8 +82,13 @@ func (s *session) proof(ctx context.Context, v *service) error {
 	if cat.Trust.State != lane.Fresh {
 		return fmt.Errorf("the registry is %s", stateWord(cat.Trust.State))
 	}
-	p := v.place()
-	if err := shows(cat, v.o.Name, p.reg.ID, v.addr.String()); err != nil {
+	if s.link != nil {
+		if err := s.link.up(); err != nil {
+			return err
+		}
+	}
+	_, id, _, addr := v.place().where(v.addr.String())
+	if err := shows(cat, v.o.Name, id, addr); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)

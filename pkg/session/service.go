@@ -222,11 +222,12 @@ func (v *service) setLost(why string) {
 func (v *service) status(session string) control.Service {
 	p := v.place()
 	confirmed, err := p.hold.State()
+	name, id, mode, addr := p.where(v.addr.String())
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	proved, why := v.proofAge()
-	st := control.Service{Name: v.o.Name, Registered: p.reg.Name, ID: p.reg.ID, Mode: p.mode,
-		Guard: v.addr.String(), Local: v.o.Local[0], State: control.StateUp}
+	st := control.Service{Name: v.o.Name, Registered: name, ID: id, Mode: mode,
+		Guard: addr, Local: v.o.Local[0], State: control.StateUp}
 	switch {
 	case v.lost != "":
 		st.State, st.Note = control.StateClaimLost, v.lost

@@ -40,6 +40,7 @@ type session struct {
 	result  error         // valid once done is closed
 
 	client  *consul.Client
+	link    *link // to the relay; nil without one
 	watcher *consul.Watcher
 	engine  *proxy.Transport
 	counts  traffic.Counts
@@ -195,6 +196,9 @@ func (s *session) Status(context.Context) control.Status {
 	}
 	if s.child != nil {
 		st.Child = fmt.Sprintf("%s (process %d)", s.o.Command[0], s.child.PID())
+	}
+	if s.link != nil {
+		st.Relay = s.link.status()
 	}
 	if s.client != nil {
 		st.Registry.Address = s.client.Address()

@@ -1,0 +1,266 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/printer"
+	"lane/pkg/token"
+
+	"github.com/spf13/cobra"
+)
+
+// tokensResult is the JSON form of `lane relay token list`.
+type tokensResult struct {
+	Schema string     `json:"schema"`
+	Tokens []tokenRow `json:"tokens"`
+}
+
+type tokenRow struct {
+	token.Grant
+	State string `json:"state"` // valid | expired | revoked | unknown
+}
+
+func newTokenCmd(f *factory) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke the tokens by which laptops come in",
+		Long: `Make, list and revoke the tokens by which laptops come in. A token says who its
+user is, which services he may claim in which lanes, and when it ends; the relay
+checks it with the public key alone. The key that signs is made at the first use, in
+lane's state directory, for this user alone; whoever runs a relay elsewhere copies
+the public one there (--token-key).`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	for _, sub := range []*cobra.Command{newTokenCreateCmd(f), newTokenListCmd(f), newTokenRevokeCmd(f)} {
+		wrapArgs(sub)
+		c.AddCommand(sub)
+	}
+	return c
+}
+
+type tokenOptions struct {
+	user            string
+	lanes, services []string
+	ttl             time.Duration
+	out             string
+}
+
+func newTokenCreateCmd(f *factory) *cobra.Command {
+	o := &tokenOptions{}
+	c := &cobra.Command{
+		Use:   "create --user NAME",
+		Short: "Make a token, and print it",
+		Long: `Make a token, and print it. It is a secret: hand it over as a file with mode 0600
+(LANE_RELAY_TOKEN_FILE, or relay_token_file in lane.yaml), or in LANE_RELAY_TOKEN;
+never on a command line, which every user of a machine can read.`,
+		Example: `  lane relay token create --user alice > token
+  lane relay token create --user alice --services 'order-service,shop-*' --ttl 4h --out token`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return runTokenCreate(f, o) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&o.user, "user", "", "`NAME` of the user, whom others see as the owner")
+	fl.StringSliceVar(&o.lanes, "lanes", nil, "`LANES` that he may serve: names, or beginnings with -* (default dev-NAME,dev-NAME-*)")
+	fl.StringSliceVar(&o.services, "services", []string{"*"}, "`SERVICES` that he may claim: names, beginnings with -*, or *")
+	fl.DurationVar(&o.ttl, "ttl", token.MaxTTL, "how long it is good, 12 h at most")
+	fl.StringVar(&o.out, "out", "", "`FILE` for it, mode 0600, in place of stdout")
+	return c
+}
+
+func runTokenCreate(f *factory, o *tokenOptions) error {
+	if o.user == "" {
+		return usagef("lane relay token create --user alice", "--user is missing")
+	}
+	if len(o.lanes) == 0 {
+		own := "dev-" + strings.ToLower(o.user)
+		o.lanes = []string{own, own + "-*"}
+	}
+	dir, err := f.relayDir()
+	if err != nil {
+		return err
+	}
+	now := f.now().Truncate(time.Second).UTC()
+	g := token.Grant{ID: token.NewID(), User: o.user, Lanes: o.lanes, Services: o.services, Issued: now, Expires: now.Add(o.ttl)}
+	if err := g.Check(); err != nil {
+		return usagef("", "%v", err)
+	}
+	k := token.Keeper{Dir: dir}
+	key, err := k.Key()
+	if err != nil {
+		return err
+	}
+	text, err := token.Sign(key, &g)
+	if err != nil {
+		return err
+	}
+	if err := k.Note(g); err != nil { // first: one that nobody knows of cannot be revoked
+		return err
+	}
+	if o.out != "" {
+		file, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		err = file.Chmod(0o600) // of one that was there
+		if err == nil {
+			_, err = fmt.Fprintln(file, text)
+		}
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintln(f.io.Out, text); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f.io.Err, "lane: token %s of %s: lanes %s; services %s; good until %s\n", g.ID, g.User,
+		strings.Join(g.Lanes, ", "), strings.Join(g.Services, ", "), g.Expires.Format(time.RFC3339))
+	return err
+}
+
+func newTokenListCmd(f *factory) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens made on this machine: what they say, and not themselves",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return runTokenList(c.Context(), f, asJSON) },
+	}
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+func runTokenList(ctx context.Context, f *factory, asJSON bool) error {
+	dir, err := f.relayDir()
+	if err != nil {
+		return err
+	}
+	all, err := token.Keeper{Dir: dir}.Issued()
+	if err != nil {
+		return err
+	}
+	client, err := f.registry()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	revoked, away := client.Revocations(ctx)
+	res := tokensResult{Schema: "lane.relay-tokens/v1", Tokens: []tokenRow{}}
+	for _, g := range all {
+		row := tokenRow{g, "valid"}
+		_, gone := revoked[g.ID]
+		switch {
+		case gone:
+			row.State = "revoked"
+		case !f.now().Before(g.Expires):
+			row.State = "expired"
+		case away != nil:
+			row.State = "unknown"
+		}
+		res.Tokens = append(res.Tokens, row)
+	}
+	switch {
+	case asJSON:
+		err = f.printJSON(res)
+	case len(all) == 0:
+		_, err = fmt.Fprintln(f.io.Err, "no tokens were made on this machine")
+	default:
+		t := printer.NewTable(f.io, "TOKEN", "USER", "STATE", "LANES", "SERVICES", "UNTIL")
+		for _, r := range res.Tokens {
+			t.Row(printer.Text(r.ID), printer.Text(r.User), printer.Text(r.State), printer.Text(strings.Join(r.Lanes, ",")),
+				printer.Text(strings.Join(r.Services, ",")), printer.Time(f.io, r.Expires))
+		}
+		err = t.Flush()
+	}
+	return errors.Join(err, away)
+}
+
+func newTokenRevokeCmd(f *factory) *cobra.Command {
+	var user string
+	c := &cobra.Command{
+		Use:   "revoke [TOKEN]... [--user NAME]",
+		Short: "Make tokens worthless: every relay turns their laptops out within 5 s",
+		Long: `Make tokens worthless, by their IDs or all of a user's that were made on this
+machine. Every relay hears of it by the registry, removes what their laptops have
+registered, and ends their tunnels. It needs key:write on lane/revoked/ in Consul.`,
+		Example: `  lane relay token revoke DMZ7L5QX2C3YQV6T4ABCDEFGHI
+  lane relay token revoke --user alice`,
+		RunE: func(c *cobra.Command, args []string) error { return runTokenRevoke(c.Context(), f, args, user) },
+	}
+	c.Flags().StringVar(&user, "user", "", "all of the tokens of user `NAME`")
+	return c
+}
+
+func runTokenRevoke(ctx context.Context, f *factory, ids []string, user string) error {
+	if (len(ids) == 0) == (user == "") {
+		return usagef("`lane relay token list` shows them", "which? Either tokens, or --user NAME")
+	}
+	dir, err := f.relayDir()
+	if err != nil {
+		return err
+	}
+	all, err := token.Keeper{Dir: dir}.Issued()
+	if err != nil {
+		return err
+	}
+	if user != "" {
+		for _, g := range all {
+			if g.User == user && f.now().Before(g.Expires.Add(time.Minute)) {
+				ids = append(ids, g.ID)
+			}
+		}
+		if len(ids) == 0 {
+			return &noDataError{msg: "no token of " + user + " is good any more, of those made on this machine", hint: "`lane relay token list` shows them"}
+		}
+	}
+	for _, id := range ids {
+		if err := token.CheckID(id); err != nil {
+			return usagef("", "%v", err)
+		}
+	}
+	s, err := f.settings(given{})
+	if err != nil {
+		return err
+	}
+	client, err := consul.Open(f.consulConfig(s))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for _, id := range ids {
+		r := consul.Revocation{ID: id, By: s.Owner, Since: f.now().Format(time.RFC3339), Expires: f.now().Add(token.MaxTTL)}
+		if i := slices.IndexFunc(all, func(g token.Grant) bool { return g.ID == id }); i >= 0 {
+			r.User, r.Expires = all[i].User, all[i].Expires
+		}
+		if err := client.Revoke(ctx, r); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(f.io.Out, "revoked "+id); err != nil {
+			return err
+		}
+	}
+	return f.forgetRevoked(ctx, client)
+}
+
+// forgetRevoked removes what was revoked of tokens that have ended long ago by
+// themselves.
+func (f *factory) forgetRevoked(ctx context.Context, client *consul.Client) error {
+	all, err := client.Revocations(ctx)
+	if err != nil {
+		return err
+	}
+	for id, r := range all {
+		if !r.Expires.IsZero() && f.now().Sub(r.Expires) > 24*time.Hour {
+			if err := client.Pardon(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"lane/pkg/config"
+	"lane/pkg/proxy"
+	"lane/pkg/session"
+	"lane/pkg/token"
+)
+
+// relayTokenVar holds the token for a relay. It goes to no child.
+const relayTokenVar = "LANE_RELAY_TOKEN"
+
+// noTokenError says that there is no token for the relay.
+type noTokenError struct{ err error }
+
+func (e *noTokenError) Error() string {
+	if e.err != nil {
+		return "the token for the relay: " + e.err.Error()
+	}
+	return "there is no token for the relay"
+}
+func (e *noTokenError) Unwrap() error { return e.err }
+
+// relayOf is how a session comes in by the relay of the settings.
+func (f *factory) relayOf(s *config.Settings, up proxy.Upstream) (*session.Relay, error) {
+	r := &session.Relay{URL: s.Relay, Pin: s.RelayFingerprint, Outgoing: s.Via == config.ViaRelay, Token: f.relayToken(s)}
+	if _, err := r.Token(context.Background()); err != nil {
+		return nil, err // before anything is opened
+	}
+	if s.RelayCAFile != "" {
+		b, err := os.ReadFile(s.RelayCAFile)
+		if err != nil {
+			return nil, err
+		}
+		r.Roots = x509.NewCertPool()
+		if !r.Roots.AppendCertsFromPEM(b) {
+			return nil, usagef("", "relay_ca_file: %s holds no certificate", s.RelayCAFile)
+		}
+	}
+	var err error
+	r.Proxy, err = up.For("https" + s.Relay[len("wss"):])
+	return r, err
+}
+
+// relayToken reads the token for a relay, anew each time: a longer session gets a
+// new one by a new file.
+func (f *factory) relayToken(s *config.Settings) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		if v := f.getenv(relayTokenVar); v != "" {
+			return v, nil
+		}
+		if s.RelayTokenFile == "" {
+			return "", &noTokenError{}
+		}
+		text, err := token.Read(s.RelayTokenFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("there is no file %s", s.RelayTokenFile)
+		}
+		if err != nil {
+			return "", &noTokenError{err}
+		}
+		return text, nil
+	}
+}

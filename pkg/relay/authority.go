@@ -1,0 +1,186 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/relay/facts"
+	"lane/pkg/token"
+	"lane/tunnel"
+)
+
+// authority is the relay as the tunnel asks it.
+type authority struct{ r *relay }
+
+var _ tunnel.Authority = authority{}
+
+func refuse(code int, format string, a ...any) *tunnel.Refusal {
+	return &tunnel.Refusal{Code: code, Text: fmt.Sprintf(format, a...)}
+}
+
+// Authenticate lets in who has a good token that nobody has revoked, and whose
+// certificate, if there is one, bears the same name.
+func (a authority) Authenticate(_ context.Context, c tunnel.Credentials) (tunnel.Identity, error) {
+	g, err := a.r.admit(c)
+	if err != nil {
+		a.r.o.Audit.Warn("turned away", "remote", c.Remote.String(), "why", err.Error())
+		return tunnel.Identity{}, err
+	}
+	a.r.o.Audit.Info("link", "user", g.User, "token", g.ID, "remote", c.Remote.String())
+	return tunnel.Identity{Subject: g.User, TokenID: g.ID, Expires: g.Expires, Private: g}, nil
+}
+
+func (r *relay) admit(c tunnel.Credentials) (*token.Grant, error) {
+	if c.Token == "" {
+		return nil, refuse(http.StatusUnauthorized, "a token is needed: LANE_RELAY_TOKEN holds one, or the file that relay_token_file names")
+	}
+	g, err := r.o.Verifier.Verify(c.Token)
+	if err != nil {
+		return nil, refuse(http.StatusUnauthorized, "%v", err)
+	}
+	if c.Peer != nil && c.Peer.Subject.CommonName != g.User {
+		return nil, refuse(http.StatusForbidden, "the token is of %s, and the certificate of %s", g.User, c.Peer.Subject.CommonName)
+	}
+	if err := r.isRevoked(g.ID); err == nil {
+		return nil, refuse(http.StatusUnauthorized, textRevoked)
+	} else if !errors.Is(err, errNotRevoked) {
+		return nil, err
+	}
+	return g, nil
+}
+
+var (
+	errNotRevoked = errors.New("the token is not revoked")
+	errUnsettled  = errors.New("the registry has not said yet which tokens are revoked")
+)
+
+// isRevoked is nil for a token that is worth nothing; else it says why it is not
+// known to be.
+func (r *relay) isRevoked(id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.settled {
+		return errUnsettled
+	}
+	if _, ok := r.revoked[id]; ok {
+		return nil
+	}
+	return errNotRevoked
+}
+
+// allow decides whether a holder may have a claim at all.
+func (r *relay) allow(h tunnel.Holder, c tunnel.Claim) error {
+	g, ok := h.Private.(*token.Grant)
+	if !ok {
+		return refuse(http.StatusForbidden, "who asks is not known")
+	}
+	if err := g.Allow(h.Subject, c.Lane, c.Service); err != nil {
+		return refuse(http.StatusForbidden, "%v", err)
+	}
+	if _, err := lane.ParseName(c.Lane); err != nil {
+		return refuse(http.StatusForbidden, "%v", err)
+	}
+	if slices.Contains(r.o.Deny, c.Service) || infrastructure(c.Service) {
+		return refuse(http.StatusForbidden, "nobody may claim %s at this relay", c.Service)
+	}
+	if !g.Expires.After(r.o.Now()) {
+		return refuse(http.StatusUnauthorized, "the token has expired on %s", g.Expires.UTC().Format(time.RFC3339))
+	}
+	if r.isRevoked(g.ID) == nil {
+		return refuse(http.StatusUnauthorized, textRevoked)
+	}
+	return nil
+}
+
+// infrastructure are services that are no application's: nobody claims them, and
+// nobody is led to them.
+func infrastructure(service string) bool {
+	return slices.Contains([]string{"consul", consul.GatewayService, consul.SidecarService, consul.RelayService}, service)
+}
+
+// Up registers a claim, or has it back.
+func (a authority) Up(ctx context.Context, h tunnel.Holder, c tunnel.Claim) (map[string]string, error) {
+	r := a.r
+	note := r.o.Audit.With("user", h.Subject, "token", h.TokenID, "lane", c.Lane, "service", c.Service, "kind", string(c.Kind), "host", h.Host, "install", h.Install)
+	e, err := r.up(ctx, h, c)
+	if err != nil {
+		note.Warn("refused", "why", err.Error())
+		return nil, err
+	}
+	answer := e.answer()
+	note.Info("up", "registered", answer[facts.Registered], "address", answer[facts.Address])
+	return answer, nil
+}
+
+// State takes what the laptop says of its process.
+func (a authority) State(ctx context.Context, h tunnel.Holder, c tunnel.Claim, s tunnel.State) {
+	if e := a.r.find(key{c.Lane, c.Service}); e != nil {
+		if err := e.state(ctx, s); err != nil {
+			a.r.o.Logger.Warn("mark as draining", "service", c.Service, "lane", c.Lane, "error", err)
+		}
+	}
+}
+
+// Lost has callers avoid the instance at once.
+func (a authority) Lost(_ context.Context, h tunnel.Holder, c tunnel.Claim) {
+	if e := a.r.find(key{c.Lane, c.Service}); e != nil {
+		e.lost()
+		a.r.o.Audit.Warn("lost", "user", h.Subject, "lane", c.Lane, "service", c.Service, "host", h.Host)
+	}
+}
+
+// Gone removes a claim.
+func (a authority) Gone(ctx context.Context, h tunnel.Holder, c tunnel.Claim, why tunnel.Reason) {
+	r := a.r
+	k := key{c.Lane, c.Service}
+	r.mu.Lock()
+	e := r.claims[k]
+	delete(r.claims, k)
+	r.mu.Unlock()
+	if e == nil {
+		return
+	}
+	err := r.down(ctx, e, why)
+	note := r.o.Audit.With("user", h.Subject, "lane", c.Lane, "service", c.Service, "host", h.Host, "why", string(why))
+	if err != nil {
+		note.Error("gone", "error", err.Error())
+		r.o.Logger.Warn("not everything could be removed from the registry", "service", c.Service, "lane", c.Lane, "error", err)
+		return
+	}
+	note.Info("gone")
+}
+
+// lost hears that a claim is another's now, or was removed by hand.
+func (r *relay) lost(lost *consul.ClaimLostError) {
+	k := key{string(lost.Lane), lost.Service}
+	r.mu.Lock()
+	if kept := r.kept[k]; kept != nil {
+		kept.stop()
+		delete(r.kept, k)
+	}
+	e := r.claims[k]
+	r.mu.Unlock()
+	if e == nil {
+		return
+	}
+	r.work.Go(func() { r.tunnel.Drop(k.lane, k.service, refuse(http.StatusConflict, "%v", lost)) })
+}
+
+// Out dials an instance that the registry holds now.
+func (a authority) Out(ctx context.Context, h tunnel.Holder, o tunnel.Out) (net.Conn, error) {
+	conn, at, err := a.r.out(ctx, o)
+	note := a.r.o.Audit.With("user", h.Subject, "service", o.Service, "lane", o.Lane, "instance", o.Facts[facts.Instance])
+	if err != nil {
+		note.Warn("not dialled", "why", err.Error())
+		return nil, err
+	}
+	note.Debug("dialled", "address", at)
+	return conn, nil
+}

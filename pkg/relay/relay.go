@@ -1,0 +1,231 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+	"lane/pkg/token"
+	"lane/pkg/traffic"
+	"lane/tunnel"
+)
+
+// Ports is the range from which each claim gets one, both ends in it.
+type Ports struct{ First, Last int }
+
+// Options are everything that a relay needs. Listener, TLS, Client, Watcher,
+// Verifier, Advertise, Ports and Log are required.
+type Options struct {
+	Listener net.Listener // plain TCP, closed at the end
+	TLS      *tls.Config
+	Client   *consul.Client
+	Watcher  *consul.Watcher // run by Run
+	Verifier *token.Verifier
+	// Name is what claims say of who holds them.
+	Name string
+	// Advertise is the address at which claims are registered, and on which their
+	// ports listen.
+	Advertise netip.Addr
+	Ports     Ports
+	ClaimTTL  time.Duration // of the session behind the claims; 0 is 10 minutes
+	// Deny are services that nobody may claim, whatever a token says.
+	Deny []string
+	// Own are addresses of this process that are never dialled for anybody, beside the
+	// tunnel's own.
+	Own []string
+
+	Policy   lane.Policy
+	Carriers *lane.Carriers // nil: the default
+	Caller   lane.Caller
+	Probes   []string
+	Log      *traffic.Log
+	Meter    proxy.Meter // may be nil
+	// Audit gets who came, who claimed what and what became of it; nil: nothing.
+	Audit *slog.Logger
+	// Beside, if set, runs for as long as the relay does; its error ends the relay.
+	Beside func(ctx context.Context) error
+	// Ready, if set, is called when tunnels are taken.
+	Ready  func()
+	Logger *slog.Logger // nil: discards
+	Now    func() time.Time
+}
+
+// relay is the state of one Run.
+type relay struct {
+	o         Options
+	transport *proxy.Transport
+	session   *consul.Session
+	tunnel    *tunnel.Relay
+	// run runs parts until stop is called, which waits for them, or all claims are gone.
+	run  func(parts ...func(context.Context)) (stop func())
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	claims  map[key]*served
+	kept    map[key]*kept
+	revoked map[string]consul.Revocation
+	settled bool // the registry has said once what is revoked
+}
+
+type key struct{ lane, service string }
+
+// Run serves until ctx ends, then lets go of every claim. It returns when nothing
+// of it runs.
+func Run(ctx context.Context, o Options) error {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Audit == nil {
+		o.Audit = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	r := &relay{o: o, claims: map[key]*served{}, kept: map[key]*kept{}}
+	if err := r.prepare(); err != nil {
+		return errors.Join(err, o.Listener.Close())
+	}
+	defer r.transport.Close()
+	var err error
+	if r.session, err = o.Client.OpenSession(ctx, consul.SessionOptions{TTL: o.ClaimTTL, Name: "lane relay " + o.Name, Lost: r.lost}); err != nil {
+		return errors.Join(err, o.Listener.Close())
+	}
+	// What stands behind the tunnel ends behind it: the end of a claim needs it.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	r.run = func(parts ...func(context.Context)) func() { return r.until(life, parts) }
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	var parts errgroup.Group
+	part := func(f func(context.Context) error) {
+		parts.Go(func() error {
+			defer stop()
+			return f(life)
+		})
+	}
+	part(o.Watcher.Run)
+	part(r.session.Run)
+	part(func(ctx context.Context) error { return o.Client.WatchRevocations(ctx, r.hear, r.deaf) })
+	part(r.active)
+	if o.Beside != nil {
+		part(o.Beside)
+	}
+	parts.Go(func() error {
+		defer end()
+		if o.Ready != nil {
+			o.Ready()
+		}
+		err := r.tunnel.Serve(serving, o.Listener)
+		return errors.Join(err, r.dismiss())
+	})
+	err = parts.Wait()
+	r.work.Wait()
+	return err
+}
+
+// prepare makes what is needed before anything is sent.
+func (r *relay) prepare() error {
+	o := &r.o
+	if o.Ports.First < 1 || o.Ports.Last > 65535 || o.Ports.First > o.Ports.Last {
+		return fmt.Errorf("relay: the ports %d-%d are no range", o.Ports.First, o.Ports.Last)
+	}
+	router, err := lane.NewRouter(o.Policy)
+	if err != nil {
+		return err
+	}
+	r.transport, err = proxy.NewTransport(proxy.Config{Registry: o.Watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller,
+		Log: o.Log, Meter: o.Meter, Now: o.Now, Logger: o.Logger, Self: append(slices.Clone(o.Own), o.Listener.Addr().String())})
+	if err != nil {
+		return err
+	}
+	r.tunnel, err = tunnel.NewRelay(tunnel.RelayConfig{TLS: o.TLS, Authority: authority{r}, Log: o.Logger})
+	return err
+}
+
+// dismiss ends the registry session if nothing is held by it any more. Claims of
+// laptops that are to come back, here or at another relay, stand until it expires:
+// without them their callers would silently get the baseline meanwhile.
+func (r *relay) dismiss() error {
+	r.mu.Lock()
+	left := len(r.kept)
+	for _, k := range r.kept {
+		k.stop()
+	}
+	r.mu.Unlock()
+	if left > 0 {
+		return nil
+	}
+	return r.session.Destroy(context.Background())
+}
+
+// hear takes what is revoked now, and turns its holders out.
+func (r *relay) hear(all map[string]consul.Revocation) {
+	r.mu.Lock()
+	r.revoked, r.settled = all, true
+	r.mu.Unlock()
+	r.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		r.tunnel.Revoke(ctx, func(h tunnel.Holder) bool { return r.isRevoked(h.TokenID) == nil }, textRevoked)
+	})
+}
+
+// deaf says that the registry does not tell what is revoked.
+func (r *relay) deaf(err error) {
+	r.o.Logger.Warn("which tokens are revoked is not known", "error", err)
+}
+
+const textRevoked = "the token was revoked"
+
+// active writes when each service last served a request of its lane, for those who
+// find it claimed. It is worth no retry.
+func (r *relay) active(ctx context.Context) error {
+	const every = 30 * time.Second
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		for _, e := range r.all() {
+			n, now := e.count(), time.Now()
+			if n == e.told || !e.toldAt.IsZero() && now.Sub(e.toldAt) < every {
+				continue
+			}
+			e.told, e.toldAt = n, now
+			if err := r.session.Active(ctx, lane.Name(e.key.lane), e.key.service, r.o.Now().Format(time.RFC3339)); err != nil {
+				r.o.Logger.Info("last activity", "service", e.key.service, "error", err)
+			}
+		}
+	}
+}
+
+func (r *relay) all() []*served {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]*served, 0, len(r.claims))
+	for _, e := range r.claims {
+		out = append(out, e)
+	}
+	return out
+}
+
+func (r *relay) find(k key) *served {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.claims[k]
+}

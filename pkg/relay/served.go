@@ -1,0 +1,521 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
+	"lane/pkg/relay/facts"
+	"lane/tunnel"
+)
+
+const tunnelLost = "the tunnel to the laptop is lost"
+
+// served is one claim that is registered: a port, a guard behind it, and the
+// instance in the registry.
+type served struct {
+	r      *relay
+	key    key
+	record lane.Claim
+	want   wanted
+	holder tunnel.Holder
+	addr   netip.AddrPort
+	guard  *proxy.Guard // nil: plain TCP
+	stop   func()       // ends the port and what follows it, and waits
+
+	told   uint64 // used by active alone
+	toldAt time.Time
+
+	mu       sync.Mutex
+	places   []*place // the newest last
+	ready    bool
+	away     bool
+	draining bool
+	note     string
+	stray    chan netip.Addr
+	conns    atomic.Uint64
+}
+
+// place is one registration of a claim.
+type place struct {
+	mode string
+	reg  consul.Registration
+	hold *consul.Hold
+	stop func() // ends the beats, and waits
+}
+
+// wanted is what a claim would be registered with. Another one is another instance.
+type wanted struct {
+	user, install, mode, env, tenant, zone, version string
+	kind                                            tunnel.Kind
+}
+
+func want(h tunnel.Holder, c tunnel.Claim) wanted {
+	f := c.Facts
+	return wanted{h.Subject, h.Install, f[facts.Mode], f[facts.Env], f[facts.Tenant], f[facts.Zone], f[facts.Version], c.Kind}
+}
+
+// kept is a claim whose laptop has been away for long: it stands, without an
+// instance, for one more life of the claims.
+type kept struct {
+	record lane.Claim
+	stop   func() bool
+}
+
+func (e *served) place() *place {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.places[len(e.places)-1]
+}
+
+func (e *served) count() uint64 {
+	if e.guard != nil {
+		return e.guard.Served()
+	}
+	return e.conns.Load()
+}
+
+func (e *served) answer() map[string]string {
+	p := e.place()
+	return map[string]string{facts.Mode: p.mode, facts.Registered: p.reg.Name, facts.ID: p.reg.ID, facts.Address: e.addr.String(), facts.Relay: e.r.o.Name}
+}
+
+// up registers what a holder claims, or has it back after a reconnect.
+func (r *relay) up(ctx context.Context, h tunnel.Holder, c tunnel.Claim) (*served, error) {
+	if err := r.allow(h, c); err != nil {
+		return nil, err
+	}
+	k, w := key{c.Lane, c.Service}, want(h, c)
+	if e := r.find(k); e != nil {
+		if e.want == w && e.back(h) {
+			return e, r.renew(ctx, e, h)
+		}
+		// Another laptop of the same user, or other facts: another instance.
+		if err := r.down(ctx, e, tunnel.TakenOver); err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		delete(r.claims, k)
+		r.mu.Unlock()
+	}
+	e := &served{r: r, key: k, want: w, holder: h, stray: make(chan netip.Addr, 1)}
+	if err := r.establish(ctx, e, h, c); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	r.claims[k] = e
+	r.mu.Unlock()
+	return e, nil
+}
+
+// establish opens the port, takes the claim and registers, in this order: nothing
+// is promised before it can be kept. A failure leaves nothing behind.
+func (r *relay) establish(ctx context.Context, e *served, h tunnel.Holder, c tunnel.Claim) (err error) {
+	ln, err := r.listen()
+	if err != nil {
+		return err
+	}
+	e.addr, err = netip.ParseAddrPort(ln.Addr().String())
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	e.addr = netip.AddrPortFrom(e.addr.Addr().Unmap(), e.addr.Port())
+	p, err := r.firstPlace(ctx, e, h, c)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	e.places = []*place{p}
+	if err := e.serve(ln, p, c); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	defer func() {
+		if err != nil {
+			e.stop()
+		}
+	}()
+	if e.claims() {
+		e.record = r.record(e, p, h)
+		if err := r.claim(ctx, e.record, h, c.Takeover); err != nil {
+			return err
+		}
+	} else if err := r.alone(ctx, p); err != nil {
+		return err
+	}
+	if err := r.register(ctx, e, p); err != nil {
+		err = errors.Join(err, r.client().DeregisterAt(context.WithoutCancel(ctx), p.reg.ID, p.reg.Address, p.reg.Port))
+		if e.claims() {
+			err = errors.Join(err, r.session.Release(context.WithoutCancel(ctx), e.record.Lane, e.record.Service))
+		}
+		return err
+	}
+	return nil
+}
+
+func (r *relay) client() *consul.Client { return r.o.Client }
+
+// claims says whether it is declared to be in the lane: what is no HTTP is found by
+// its isolated name alone, and nobody is to be routed to it.
+func (e *served) claims() bool { return e.want.kind != tunnel.TCP }
+
+// listen opens the first free port of the range.
+func (r *relay) listen() (net.Listener, error) {
+	for port := r.o.Ports.First; port <= r.o.Ports.Last; port++ {
+		ln, err := net.Listen("tcp", netip.AddrPortFrom(r.o.Advertise, uint16(port)).String())
+		if err == nil {
+			return ln, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("open a port for the claim: %w", err)
+		}
+	}
+	return nil, refuse(http.StatusServiceUnavailable, "every port of this relay, %d-%d, is in use", r.o.Ports.First, r.o.Ports.Last)
+}
+
+// firstPlace is how a claim begins: as it wants, and with auto as the registry has
+// learned.
+func (r *relay) firstPlace(ctx context.Context, e *served, h tunnel.Holder, c tunnel.Claim) (*place, error) {
+	mode := c.Facts[facts.Mode]
+	switch {
+	case c.Kind == tunnel.TCP:
+		mode = consul.ModeIsolated
+	case mode == "" || mode == facts.Auto:
+		mode = consul.ModeShared
+		policy, found, err := r.client().ServicePolicy(ctx, c.Service)
+		if err != nil {
+			r.o.Logger.Warn("the policy cannot be read", "service", c.Service, "error", err)
+		}
+		if found && policy.Mode == consul.ModeIsolated {
+			if p, err := r.newPlace(e, h, c, consul.ModeIsolated); err == nil {
+				return p, nil
+			}
+		}
+	case mode != consul.ModeShared && mode != consul.ModeIsolated:
+		return nil, refuse(http.StatusForbidden, "the mode %q is neither shared, isolated nor auto", mode)
+	}
+	return r.newPlace(e, h, c, mode)
+}
+
+func (r *relay) newPlace(e *served, h tunnel.Holder, c tunnel.Claim, mode string) (*place, error) {
+	l := lane.Name(c.Lane)
+	name, id := c.Service, consul.InstanceID(l, c.Service, h.Install)
+	if mode == consul.ModeIsolated {
+		name, id = consul.IsolatedName(l, c.Service), consul.IsolatedID(l, c.Service, h.Install)
+	}
+	f := c.Facts
+	p := &place{mode: mode, stop: func() {}, reg: consul.Registration{ID: id, Name: name, Service: c.Service, Lane: l,
+		Address: e.addr.Addr().String(), Port: int(e.addr.Port()), Owner: h.Subject, StartedAt: f[facts.Started],
+		Env: f[facts.Env], Tenant: f[facts.Tenant], Zone: f[facts.Zone], Version: f[facts.Version]}}
+	if err := p.reg.Validate(); err != nil {
+		return nil, refuse(http.StatusForbidden, "%v", err)
+	}
+	p.hold = r.client().NewHold(p.reg, consul.HoldOptions{AppNote: "the laptop has not said that its port accepts"})
+	return p, nil
+}
+
+func (r *relay) record(e *served, p *place, h tunnel.Holder) lane.Claim {
+	return lane.Claim{Lane: p.reg.Lane, Service: p.reg.Service, Owner: h.Subject, Host: h.Host, Install: h.Install, Mode: p.mode,
+		Registered: p.reg.Name, ID: p.reg.ID, Since: r.o.Now().Format(time.RFC3339), Relay: r.o.Name, Generation: h.Generation}
+}
+
+// claim takes the lock on the claim: at once when nobody has it, or when the same
+// installation held it by another relay, or by this one's former self, with an
+// older link; by force of its own user alone.
+func (r *relay) claim(ctx context.Context, cl lane.Claim, h tunnel.Holder, force bool) error {
+	may := func(old lane.Claim) bool {
+		mine := old.Owner == h.Subject
+		return mine && (force || old.Relay != "" && old.Install == h.Install && old.Generation <= h.Generation)
+	}
+	k := key{string(cl.Lane), cl.Service}
+	r.mu.Lock()
+	old := r.kept[k]
+	if old != nil && may(old.record) {
+		old.stop()
+		delete(r.kept, k)
+		old = nil
+	}
+	r.mu.Unlock()
+	if old != nil {
+		return refuse(http.StatusConflict, "%v", &consul.ClaimHeldError{Held: old.record})
+	}
+	err := r.session.Claim(ctx, cl)
+	var held *consul.ClaimHeldError
+	if !errors.As(err, &held) {
+		return err
+	}
+	if !may(held.Held) {
+		return refuse(http.StatusConflict, "%v", held)
+	}
+	if err = r.session.TakeOver(ctx, held.Held, cl); errors.As(err, &held) {
+		return refuse(http.StatusConflict, "%v", held)
+	}
+	return err
+}
+
+// renew writes the link's generation into the claim: an older link that comes late to
+// another relay must not take it.
+func (r *relay) renew(ctx context.Context, e *served, h tunnel.Holder) error {
+	if !e.claims() || e.record.Generation == h.Generation {
+		return nil
+	}
+	e.record.Generation = h.Generation
+	return r.claim(ctx, e.record, h, false)
+}
+
+// alone refuses a second instance under a name that has no claim to say whose it is.
+func (r *relay) alone(ctx context.Context, p *place) error {
+	all, err := r.client().InstancesOf(ctx, p.reg.Name)
+	if err != nil {
+		return err
+	}
+	for _, in := range all {
+		if in.ID != p.reg.ID {
+			return refuse(http.StatusConflict, "%s is exposed already, as %s", p.reg.Name, in.ID)
+		}
+	}
+	return nil
+}
+
+// register puts a place into the registry, and keeps it there. The former holder of
+// its ID may remove it in the same moment: then it is done once more.
+func (r *relay) register(ctx context.Context, e *served, p *place) error {
+	e.tell(p)
+	err := p.hold.Register(ctx)
+	if err != nil && ctx.Err() == nil {
+		err = p.hold.Register(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	p.stop = r.run(func(ctx context.Context) { _ = p.hold.Run(ctx) })
+	return nil
+}
+
+// until runs parts until life ends or stop is called, which waits for them.
+func (r *relay) until(life context.Context, parts []func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(life)
+	var running sync.WaitGroup
+	for _, f := range parts {
+		running.Add(1)
+		r.work.Go(func() {
+			defer running.Done()
+			f(ctx)
+		})
+	}
+	return func() { cancel(); running.Wait() }
+}
+
+// serve opens the way from the port into the tunnel.
+func (e *served) serve(ln net.Listener, p *place, c tunnel.Claim) (err error) {
+	if c.Kind == tunnel.TCP {
+		e.stop = e.r.run(func(ctx context.Context) { e.accept(ctx, ln) })
+		return nil
+	}
+	e.guard, err = proxy.NewGuard(e.r.transport, proxy.GuardConfig{
+		Lane: p.reg.Lane, Service: p.reg.Service, InstanceID: p.reg.ID, Advertised: e.addr.String(), Probes: e.r.o.Probes, Reject: c.Facts[facts.Guard] == facts.Reject,
+		Local: []string{"tunnel:80"}, Link: e.link, Ready: e.isReady, Drain: 10 * time.Second, Strayed: e.strayed,
+	})
+	if err != nil {
+		return err
+	}
+	e.stop = e.r.run(func(ctx context.Context) {
+		if err := e.guard.Serve(ctx, ln); err != nil {
+			e.r.o.Logger.Warn("the port of a claim", "service", e.key.service, "lane", e.key.lane, "error", err)
+		}
+	})
+	return nil
+}
+
+func (e *served) strayed(caller netip.Addr) {
+	select {
+	case e.stray <- caller:
+	default: // one is enough
+	}
+}
+
+func (e *served) isReady() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ready && !e.away
+}
+
+// tell says to a place what is known of the process.
+func (e *served) tell(p *place) {
+	e.mu.Lock()
+	ok, note := e.ready && !e.away, e.note
+	if e.away {
+		note = tunnelLost
+	}
+	e.mu.Unlock()
+	p.hold.SetApp(ok, note)
+}
+
+func (e *served) tellAll() {
+	e.mu.Lock()
+	all := e.places
+	e.mu.Unlock()
+	for _, p := range all {
+		e.tell(p)
+	}
+}
+
+// state takes what the laptop says of its process.
+func (e *served) state(ctx context.Context, s tunnel.State) error {
+	e.mu.Lock()
+	e.ready, e.note = s.Ready, s.Note
+	drain := s.Draining && !e.draining
+	e.draining = e.draining || s.Draining
+	e.mu.Unlock()
+	e.tellAll()
+	if drain {
+		return e.place().hold.Drain(ctx)
+	}
+	return nil
+}
+
+func (e *served) lost() {
+	e.mu.Lock()
+	e.away = true
+	e.mu.Unlock()
+	e.tellAll()
+}
+
+// back says that the tunnel is there again; false for an instance that was leaving.
+func (e *served) back(h tunnel.Holder) bool {
+	e.mu.Lock()
+	if e.draining {
+		e.mu.Unlock()
+		return false
+	}
+	e.away, e.holder = false, h
+	e.mu.Unlock()
+	e.tellAll()
+	return true
+}
+
+// down removes a claim. An instance that another relay has registered under the same
+// ID by now is left alone, and so is a claim that is not ours.
+func (r *relay) down(ctx context.Context, e *served, why tunnel.Reason) error {
+	ctx = context.WithoutCancel(ctx) // each call has its own deadline
+	e.mu.Lock()
+	places := e.places
+	e.mu.Unlock()
+	deregister := func() (err error) {
+		for _, p := range places {
+			p.stop()
+			err = errors.Join(err, r.client().DeregisterAt(ctx, p.reg.ID, p.reg.Address, p.reg.Port))
+		}
+		return err
+	}
+	release := func() error {
+		if !e.claims() {
+			return nil
+		}
+		return r.session.Release(ctx, e.record.Lane, e.record.Service)
+	}
+	var err error
+	switch why {
+	case tunnel.Released: // callers see lane_absent, and no unhealthy lane
+		err = errors.Join(release(), deregister())
+	case tunnel.Expired, tunnel.Stopping:
+		// It is to come back: until then its callers get an error, and not the baseline.
+		r.keep(e, why)
+		err = deregister()
+	case tunnel.TakenOver:
+		err = deregister()
+	default: // revoked
+		err = errors.Join(deregister(), release())
+	}
+	e.stop()
+	return err
+}
+
+// keep lets a claim stand without an instance.
+func (r *relay) keep(e *served, why tunnel.Reason) {
+	if !e.claims() {
+		return
+	}
+	ttl := r.o.ClaimTTL
+	if ttl == 0 {
+		ttl = 10 * time.Minute
+	}
+	k := &kept{record: e.record}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept[e.key] = k
+	k.stop = func() bool { return true }
+	if why == tunnel.Stopping {
+		return // the session's own end will do
+	}
+	timer := time.AfterFunc(ttl, func() {
+		r.mu.Lock()
+		mine := r.kept[e.key] == k
+		if mine {
+			delete(r.kept, e.key)
+		}
+		r.mu.Unlock()
+		if mine {
+			if err := r.session.Release(context.Background(), e.record.Lane, e.record.Service); err != nil {
+				r.o.Logger.Warn("give the claim up", "service", e.key.service, "lane", e.key.lane, "error", err)
+			}
+		}
+	})
+	k.stop = timer.Stop
+}
+
+// dial opens a stream to the laptop.
+func (e *served) dial(ctx context.Context) (net.Conn, error) {
+	h := tunnel.Header{Color: e.key.lane}
+	if d, ok := ctx.Deadline(); ok {
+		h.Deadline = max(time.Until(d).Milliseconds(), 1)
+	}
+	s, err := e.r.tunnel.Dial(ctx, e.key.lane, e.key.service, h)
+	if err != nil {
+		return nil, facts.Failure(err)
+	}
+	return facts.Linked(s), nil
+}
+
+func (e *served) link(ctx context.Context) (net.Conn, error) { return e.dial(ctx) }
+
+// accept takes plain connections until ctx ends.
+func (e *served) accept(ctx context.Context, ln net.Listener) {
+	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
+	var open sync.WaitGroup
+	defer open.Wait()
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			select { // out of files, perhaps: that passes
+			case <-time.After(100 * time.Millisecond):
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		e.conns.Add(1)
+		open.Go(func() {
+			defer conn.Close()
+			dctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			s, err := e.r.tunnel.Dial(dctx, e.key.lane, e.key.service, tunnel.Header{Color: e.key.lane})
+			cancel()
+			if err != nil {
+				return
+			}
+			defer s.Close()
+			_ = tunnel.Join(ctx, conn, s)
+		})
+	}
+}

@@ -1,0 +1,459 @@
+package session
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/relay/facts"
+	"lane/tunnel"
+)
+
+// Relay says by which relay a session comes in, and as whom.
+type Relay struct {
+	URL   string // wss://host[:port]
+	Pin   string // the fingerprint of its certificate; empty: Roots verify it
+	Roots *x509.CertPool
+	// Token gives the user's token, anew for each link.
+	Token func(context.Context) (string, error)
+	// Proxy is the user's own proxy on the way to it; nil: none.
+	Proxy *url.URL
+	// Outgoing has calls to instances go through it too.
+	Outgoing bool
+}
+
+const (
+	// linkLimit bounds the wait for the first link, and for what the relay does for a
+	// claim, which is a few calls of its registry.
+	linkLimit = 15 * time.Second
+	// graceOfRelay is how long a relay keeps an instance whose tunnel is lost.
+	graceOfRelay = 30 * time.Second
+)
+
+// RelayError says that there is no way to the relay.
+type RelayError struct {
+	URL string
+	Err error
+}
+
+func (e *RelayError) Error() string {
+	return fmt.Sprintf("the relay at %s cannot be reached: %v", e.URL, e.Err)
+}
+func (e *RelayError) Unwrap() error { return e.Err }
+
+// RelayRefusedError says what the relay does not let its user do.
+type RelayRefusedError struct {
+	URL  string
+	Code int // as HTTP has them: 401 and 403 are about the token, 409 about who holds it
+	Text string
+}
+
+func (e *RelayRefusedError) Error() string {
+	return fmt.Sprintf("the relay at %s refuses it: %s", e.URL, e.Text)
+}
+
+// explain is an error of the tunnel in the session's words.
+func (l *link) explain(err error) error {
+	var no *tunnel.Refusal
+	var cert *tunnel.CertificateError
+	switch {
+	case err == nil, errors.As(err, &cert):
+		return err
+	case errors.As(err, &no):
+		return &RelayRefusedError{URL: l.o.URL, Code: no.Code, Text: no.Text}
+	}
+	return &RelayError{URL: l.o.URL, Err: err}
+}
+
+// link is a session's tunnel to its relay.
+type link struct {
+	o     *Relay
+	s     *session
+	agent *tunnel.Agent
+	first chan struct{} // closed by the first link
+	ended chan struct{} // closed when the agent has ended
+	why   error         // valid once ended is closed
+
+	mu    sync.Mutex
+	state string
+	since time.Time
+	err   error
+	far   map[string]*far // by claim
+}
+
+// prepareLink makes the tunnel; nothing is sent.
+func (s *session) prepareLink() (err error) {
+	l := &link{o: s.o.Relay, s: s, first: make(chan struct{}), ended: make(chan struct{}), state: control.RelayConnecting, since: s.o.Now(), far: map[string]*far{}}
+	l.agent, err = tunnel.NewAgent(tunnel.AgentConfig{
+		URL: l.o.URL, Pin: l.o.Pin, Roots: l.o.Roots, Token: l.o.Token, Proxy: l.o.Proxy,
+		Install: s.o.Install, Host: s.o.Host, Handle: l.handle, Notify: l.notify, Log: s.o.Log,
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.link = l
+	s.mu.Unlock()
+	return nil
+}
+
+// connect opens the tunnel, and waits for it.
+func (s *session) connect(ctx, life context.Context, parts *parts) error {
+	l := s.link
+	if l == nil {
+		return nil
+	}
+	if err := s.at(ctx, "relay"); err != nil {
+		return err
+	}
+	parts.run(life, func(ctx context.Context) error {
+		defer close(l.ended)
+		l.why = l.explain(l.agent.Run(ctx))
+		return l.why
+	})
+	limit := time.NewTimer(linkLimit)
+	defer limit.Stop()
+	select {
+	case <-l.first:
+		return nil
+	case <-l.ended:
+		return errPartOf(l.why)
+	case <-limit.C:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		err := l.err
+		if err == nil {
+			err = errors.New("no answer in time")
+		}
+		return &RelayError{URL: l.o.URL, Err: err}
+	case <-ctx.Done():
+		return fmt.Errorf("relay: %w", ctx.Err())
+	}
+}
+
+// errPartOf is the error of a part that has failed already: its group tells it.
+func errPartOf(err error) error {
+	if err == nil {
+		return errors.New("the tunnel has ended")
+	}
+	return fmt.Errorf("relay: %w", context.Canceled)
+}
+
+// notify hears of what happens to the tunnel. It must not block.
+func (l *link) notify(e tunnel.Event) {
+	for _, text := range l.take(e, l.s.o.Now()) { // without l's lock: a status takes both
+		l.s.event("%s", text)
+	}
+}
+
+// take applies an event, and says what is to be remembered of it.
+func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	set := func(state string) {
+		if l.state != state {
+			l.state, l.since = state, now
+		}
+	}
+	switch e.What {
+	case tunnel.Connected:
+		select {
+		case <-l.first:
+			if l.state != control.RelayOK {
+				news = append(news, "the relay is back after "+spell(now.Sub(l.since)))
+			}
+		default:
+			close(l.first)
+		}
+		set(control.RelayOK)
+		l.err = nil
+	case tunnel.Disconnected:
+		if l.state == control.RelayOK {
+			news = append(news, fmt.Sprintf("the relay is lost: %v", e.Err))
+			l.s.o.Log.Warn("the relay is lost", "error", e.Err)
+			set(control.RelayReconnecting)
+		}
+		l.err = e.Err
+	case tunnel.Retrying:
+		if e.Err != nil {
+			l.err = e.Err
+		}
+	case tunnel.Draining:
+		news = append(news, "the relay goes away: another link is made")
+	case tunnel.ClaimLost:
+		if f := l.far[e.Claim.ID]; f != nil {
+			f.lose(e.Err)
+		}
+	case tunnel.Claimed, tunnel.Told:
+		f := l.far[e.Claim.ID]
+		if f == nil {
+			break
+		}
+		f.learn(e.Facts)
+		if note := e.Facts[facts.Note]; note != "" {
+			f.v.warn(note)
+			news = append(news, note)
+		}
+	}
+	return news
+}
+
+// up says why there is no tunnel now, or nil.
+func (l *link) up() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == control.RelayOK {
+		return nil
+	}
+	return fmt.Errorf("the relay is %s", l.word())
+}
+
+// word is the state as it is shown. The caller holds mu.
+func (l *link) word() string {
+	if l.state == control.RelayReconnecting && l.s.o.Now().Sub(l.since) > graceOfRelay {
+		return control.RelayLost
+	}
+	return l.state
+}
+
+func (l *link) status() *control.RelayStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := &control.RelayStatus{URL: l.o.URL, State: l.word(), Since: l.since, Outgoing: l.o.Outgoing}
+	if d, ok := l.agent.RTT(); ok && l.state == control.RelayOK {
+		st.RoundTrip = d.Seconds()
+	}
+	if l.err != nil {
+		st.Error = l.err.Error()
+	}
+	return st
+}
+
+// handle leads a stream of the relay's to the guard of what it claims. The stream
+// has no say in where that is.
+func (l *link) handle(ctx context.Context, c tunnel.Claim, _ tunnel.Header, st tunnel.Stream) {
+	l.mu.Lock()
+	f := l.far[c.ID]
+	l.mu.Unlock()
+	if f == nil {
+		st.Abort(404, "no such claim here")
+		return
+	}
+	var d net.Dialer
+	dctx, cancel := context.WithTimeout(ctx, lookLimit)
+	conn, err := d.DialContext(dctx, "tcp", f.v.addr.String())
+	cancel()
+	if err != nil {
+		st.Abort(502, "the guard takes no connection")
+		return
+	}
+	defer conn.Close()
+	_ = tunnel.Join(ctx, conn, st)
+}
+
+// via is how the engine connects to instances: nil, by the network.
+func (s *session) via() func(context.Context, string) (net.Conn, error) {
+	l := s.link
+	if l == nil || !l.o.Outgoing {
+		return nil
+	}
+	return func(ctx context.Context, addr string) (net.Conn, error) {
+		service, in := instanceAt(s.watcher.Catalog(), addr)
+		if in == nil {
+			return nil, fmt.Errorf("the registry does not show %s any more", addr)
+		}
+		out := tunnel.Out{Service: service, Facts: map[string]string{facts.Instance: in.ID}}
+		if in.Registered != service {
+			out.Lane = in.MetaLane
+		}
+		st, err := l.agent.DialOut(ctx, out)
+		if err != nil {
+			return nil, facts.Failure(err)
+		}
+		return facts.Linked(st), nil
+	}
+}
+
+// instanceAt is the instance that the catalog shows at an address.
+func instanceAt(cat *lane.Catalog, addr string) (string, *lane.Instance) {
+	name, ok := cat.ServiceAt(addr)
+	if !ok {
+		return "", nil
+	}
+	svc := cat.Service(name)
+	for i := range svc.Instances {
+		if svc.Instances[i].Addr == addr {
+			return name, &svc.Instances[i]
+		}
+	}
+	return "", nil
+}
+
+// far is a registration that the relay keeps.
+type far struct {
+	l     *link
+	v     *service
+	claim tunnel.Claim
+	p     *place
+	lost  chan struct{} // closed when the claim is another's
+
+	mu    sync.Mutex
+	facts map[string]string // what the relay has answered; nil: nothing yet
+	ok    bool
+	note  string
+	drain bool
+	why   error // of lost
+}
+
+var _ standing = (*far)(nil)
+
+// claim makes the registration of a place; nothing is sent.
+func (l *link) claim(s *session, v *service, p *place) *far {
+	f := &far{l: l, v: v, p: p, lost: make(chan struct{})}
+	f.claim = tunnel.Claim{ID: "http." + v.o.Name, Lane: string(s.o.Lane), Service: v.o.Name, Kind: tunnel.HTTP, Takeover: s.o.TakeOver,
+		Facts: map[string]string{facts.Mode: s.o.Mode, facts.Started: s.started.Format(timeForm)}}
+	for k, val := range map[string]string{facts.Env: s.o.Env, facts.Tenant: s.o.Tenant, facts.Zone: s.o.Zone, facts.Version: s.o.Version} {
+		if val != "" {
+			f.claim.Facts[k] = val
+		}
+	}
+	if s.o.Reject {
+		f.claim.Facts[facts.Guard] = facts.Reject
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.far[f.claim.ID] = f
+	return f
+}
+
+// Register implements standing: it returns when the relay has registered it.
+func (f *far) Register(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), linkLimit)
+	defer cancel()
+	f.report()
+	got, err := f.l.agent.Claim(ctx, f.claim)
+	if err != nil {
+		return f.l.explain(err)
+	}
+	f.learn(got)
+	f.report()
+	return nil
+}
+
+func (f *far) learn(got map[string]string) {
+	if got == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.facts = got
+}
+
+// Run implements standing: the tunnel keeps it, and this waits for its loss.
+func (f *far) Run(ctx context.Context) error {
+	select {
+	case <-f.lost:
+		f.mu.Lock()
+		why := f.why
+		f.mu.Unlock()
+		text := strings.TrimPrefix(why.Error(), "claim lost: ")
+		f.v.setLost(text)
+		return &consul.ClaimLostError{Lane: lane.Name(f.claim.Lane), Service: f.claim.Service, Text: text}
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (f *far) lose(why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.why != nil {
+		return
+	}
+	if f.why = why; why == nil {
+		f.why = errors.New("the relay does not say why")
+	}
+	close(f.lost)
+}
+
+// State implements standing.
+func (f *far) State() (bool, error) {
+	if err := f.l.up(); err != nil {
+		return false, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.facts != nil && f.why == nil, f.why
+}
+
+func (f *far) where() (name, id, mode, addr string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.facts == nil {
+		return f.p.reg.Name, f.p.reg.ID, f.p.mode, ""
+	}
+	return f.facts[facts.Registered], f.facts[facts.ID], f.facts[facts.Mode], f.facts[facts.Address]
+}
+
+// SetApp implements standing.
+func (f *far) SetApp(ok bool, note string) {
+	f.mu.Lock()
+	f.ok, f.note = ok, note
+	f.mu.Unlock()
+	f.report()
+}
+
+func (f *far) report() {
+	f.mu.Lock()
+	st := tunnel.State{Ready: f.ok, Note: cut(f.note, 200), Draining: f.drain}
+	f.mu.Unlock()
+	f.l.agent.Report(f.claim.ID, st)
+}
+
+func cut(s string, n int) string {
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}
+
+// Beat and Doubt implement standing: the tunnel's own pings are the beats.
+func (f *far) Beat()  {}
+func (f *far) Doubt() {}
+
+// Drain implements standing.
+func (f *far) Drain(context.Context) error {
+	f.mu.Lock()
+	f.drain = true
+	f.mu.Unlock()
+	f.report()
+	return nil
+}
+
+// Deregister implements standing: it returns when the relay has removed it.
+func (f *far) Deregister(ctx context.Context) error {
+	name, id, _, _ := f.where()
+	err := f.l.agent.Release(ctx, f.claim.ID)
+	if err == nil || f.isLost() {
+		return nil
+	}
+	return &consul.LeftoverError{ID: id, Name: name, Address: "the relay " + f.l.o.URL, Within: graceOfRelay, Err: err}
+}
+
+func (f *far) isLost() bool {
+	select {
+	case <-f.lost:
+		return true
+	default:
+		return false
+	}
+}
