@@ -116,7 +116,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	}
 	var inForce *gateway.Rules
 	if set == nil {
-		inForce = gateway.NewRules(at.client, members, f.logger(slog.LevelWarn))
+		inForce = gateway.NewRules(at.client, members, f.logger(slog.LevelInfo))
 	}
 	known := gateway.NewKnown(routes, func() *rules.Set {
 		if inForce != nil {

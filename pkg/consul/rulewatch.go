@@ -36,10 +36,10 @@ type RuleState struct {
 //	                                                   |
 //	                                                   +--refused--> State
 type RuleWatch[T any] struct {
-	c       *Client
-	o       WatchOptions
-	parse   func(RuleRevision) (T, error)
-	refused func(RuleState)
+	c     *Client
+	o     WatchOptions
+	parse func(RuleRevision) (T, error)
+	told  func(RuleState)
 
 	applied atomic.Pointer[AppliedRules[T]]
 	state   atomic.Pointer[RuleState]
@@ -48,14 +48,14 @@ type RuleWatch[T any] struct {
 
 // NewRuleWatch makes a watch; it asks nothing before Run. parse makes of a
 // revision what the caller reads, or says why it cannot: then the revision does
-// not come to hold. refused, which may be nil, is told so by Run, once for each
-// that is refused and why. Of o the watch takes the times of a query and of its
-// pauses.
-func NewRuleWatch[T any](c *Client, o WatchOptions, parse func(RuleRevision) (T, error), refused func(RuleState)) *RuleWatch[T] {
-	if refused == nil {
-		refused = func(RuleState) {}
+// not come to hold. told, which may be nil, is called by Run once for each revision
+// that is refused, with why, and for each that comes to hold after the first
+// outcome. Of o the watch takes the times of a query and of its pauses.
+func NewRuleWatch[T any](c *Client, o WatchOptions, parse func(RuleRevision) (T, error), told func(RuleState)) *RuleWatch[T] {
+	if told == nil {
+		told = func(RuleState) {}
 	}
-	w := &RuleWatch[T]{c: c, o: o.withDefaults(), parse: parse, refused: refused, settled: make(chan struct{})}
+	w := &RuleWatch[T]{c: c, o: o.withDefaults(), parse: parse, told: told, settled: make(chan struct{})}
 	w.state.Store(&RuleState{})
 	return w
 }
@@ -137,10 +137,19 @@ func (w *RuleWatch[T]) take(ctx context.Context, pair *api.KVPair) error {
 		s.Refusals++
 	}
 	w.state.Store(&s)
-	if news {
-		w.refused(s)
+	if news || why == nil && s.Applied != before.Applied && w.hasSettled() {
+		w.told(s)
 	}
 	return nil
+}
+
+func (w *RuleWatch[T]) hasSettled() bool {
+	select {
+	case <-w.settled:
+		return true
+	default:
+		return false
+	}
 }
 
 // look returns what is refused and why; nothing, when what the pointer names holds.

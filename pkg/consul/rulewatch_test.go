@@ -72,9 +72,9 @@ func TestRulesComeToHold(t *testing.T) {
 	})
 }
 
-// A revision that is refused is told of once, however often the registry answers,
-// and another one is told of again.
-func TestARefusalIsToldOnce(t *testing.T) {
+// A revision that is refused, or that comes to hold, is told of once, however often
+// the registry answers, and another one is told of again.
+func TestEachChangeIsToldOnce(t *testing.T) {
 	c := open(t, consultest.Embedded(t))
 	told := make(chan consul.RuleState, 100)
 	w := consul.NewRuleWatch(c, consul.WatchOptions{MinPause: time.Millisecond, MaxPause: 10 * time.Millisecond}, parseTwice,
@@ -90,9 +90,13 @@ func TestARefusalIsToldOnce(t *testing.T) {
 			return consul.RuleState{}
 		}
 	}
+	<-w.Settled() // what holds from the beginning is no change
 	push(t, c, 0, "one")
+	if s := next(); s.Applied != 1 || s.Why != nil {
+		t.Errorf("%+v", s)
+	}
 	push(t, c, 1, "bad")
-	if s := next(); s.Refused != 2 || !errors.Is(s.Why, errUnfit) || s.Refusals != 1 || s.Applied > 1 {
+	if s := next(); s.Refused != 2 || !errors.Is(s.Why, errUnfit) || s.Refusals != 1 || s.Applied != 1 {
 		t.Errorf("%+v", s)
 	}
 	for i := range 5 { // the same pointer, written anew, wakes the watch
@@ -103,7 +107,9 @@ func TestARefusalIsToldOnce(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	push(t, c, 3, "four")
-	eventually(t, "revision 4", func() bool { return w.State().Applied == 4 })
+	if s := next(); s.Applied != 4 || s.Refused != 0 || s.Why != nil {
+		t.Errorf("%+v", s)
+	}
 	consul.DeleteKeys(t, c, "lane/rules/")
 	if s := next(); s.Refused != 0 || s.Applied != 4 || s.Why == nil || s.Refusals != 3 {
 		t.Errorf("%+v", s)

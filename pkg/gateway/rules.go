@@ -19,7 +19,8 @@ type Rules struct {
 
 // NewRules makes the rules of a registry. Nothing is asked before Run; until the
 // first answer nothing is colored. members, which may be nil, knows the whitelists.
-// log is told of a revision that cannot be loaded.
+// log is told of a revision that cannot be loaded, and of each that comes to hold
+// later than the first.
 func NewRules(c *consul.Client, members rules.Members, log *slog.Logger) *Rules {
 	parse := func(r consul.RuleRevision) (*rules.Set, error) {
 		set, err := rules.Parse(r.Document)
@@ -28,10 +29,14 @@ func NewRules(c *consul.Client, members rules.Members, log *slog.Logger) *Rules 
 		}
 		return set.WithRevision(rules.Revision{Rev: strconv.Itoa(r.Revision), Author: r.Author, Note: r.Note}), nil
 	}
-	refused := func(s consul.RuleState) {
+	told := func(s consul.RuleState) {
+		if s.Why == nil {
+			log.Info("the registry's rules have changed", "holds", s.Applied)
+			return
+		}
 		log.Error("the registry's active rules do not hold here, those before go on", "refused", s.Refused, "holds", s.Applied, "error", s.Why)
 	}
-	return &Rules{members: members, watch: consul.NewRuleWatch(c, consul.WatchOptions{}, parse, refused)}
+	return &Rules{members: members, watch: consul.NewRuleWatch(c, consul.WatchOptions{}, parse, told)}
 }
 
 // Run watches until ctx ends, and then returns nil.
