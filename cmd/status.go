@@ -63,6 +63,7 @@ func (f *factory) screen() bool { return f.io.IsStdinTTY && f.io.IsStdoutTTY && 
 // watch runs the terminal UI over a source of exchanges.
 func (f *factory) watch(ctx context.Context, src tui.Source, o tui.Options) error {
 	o.In, o.Out, o.Color, o.Now = f.io.In, f.io.Out, f.io.Color, f.now
+	o.Deeds, o.Version = f.deedsFor(src), readVersion(f.build).Version
 	err := tui.Run(ctx, src, o)
 	if errors.Is(err, tui.ErrInterrupted) {
 		return errInterrupted // Ctrl-C, which the screen reads as a key

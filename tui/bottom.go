@@ -21,6 +21,14 @@ func (m *model) statusLine() string {
 		left = append(left, "services")
 	case m.screen == screenTry:
 		left = append(left, "what to try")
+	case m.screen == screenFallbacks:
+		left = append(left, "fallbacks")
+	case m.screen == screenGraph:
+		left = append(left, "graph")
+	case m.screen == screenEvents:
+		left = append(left, "log of the session")
+	case m.screen == screenAnswers:
+		left = append(left, "two answers")
 	case m.screen == screenDetail:
 		left = append(left, "exchange "+count(m.detail.of.Seq))
 	}
@@ -60,7 +68,7 @@ func (m *model) statusLine() string {
 	}
 	look := plain
 	if m.notice != "" {
-		left, look = []string{m.notice}, bold
+		left, look, right = []string{m.notice}, bold, ""
 	}
 	s := cut(" "+strings.Join(left, "   "), m.width-len(right)-2)
 	return m.paint(look, s) + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right)-1, 1)) + right
@@ -90,6 +98,8 @@ func (m *model) footer() string {
 	switch {
 	case m.asking:
 		return m.paint(bold, cut(" "+m.question(), m.width))
+	case m.confirm != nil:
+		return m.paint(bold, cut(" "+m.confirm.question, m.width))
 	case m.filter.open && m.filter.err != nil:
 		return m.paint(badText, cut(" ! "+m.fixed.text.clean(m.filter.err.Error(), 400), m.width))
 	case m.filter.open:
@@ -98,8 +108,7 @@ func (m *model) footer() string {
 	in := m.screen.place()
 	var words []string
 	for _, b := range m.binds {
-		if b.brief == "" || b.where&in == 0 || m.screen == screenHelp && b.act == actHelp ||
-			b.act == actServices && (m.screen == screenServices || !m.known) {
+		if b.brief == "" || b.where&in == 0 || b.act == m.screen.opener() || b.act == actServices && !m.known {
 			continue
 		}
 		if m.list.n == 0 && m.screen == screenList && b.act != actServices && b.act != actHelp && b.act != actQuit {

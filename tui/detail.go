@@ -1,10 +1,11 @@
 package tui
 
 import (
-	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
+	"lane/pkg/control"
 	"lane/pkg/traffic"
 )
 
@@ -12,8 +13,45 @@ import (
 // ring while it is read.
 type detail struct {
 	of     traffic.Exchange
+	whole  *traffic.Exchange // with bodies, once they were asked for
+	failed string            // why they could not be had
 	scroll scroll
 	follow bool // what the list did before, for the way back
+}
+
+// tab is a part of the detail.
+type tab uint8
+
+const (
+	tabOverview tab = iota
+	tabRequest
+	tabResponse
+	tabHops
+	tabCurl
+	tabs
+)
+
+func (t tab) String() string {
+	return [...]string{"overview", "request", "response", "hops", "curl"}[t]
+}
+
+// tabLine names all tabs, the open one between brackets; short where that is too
+// wide.
+func tabLine(open tab, w int) string {
+	var words, brief []string
+	for t := range tabs {
+		s := strconv.Itoa(int(t)+1) + " " + t.String()
+		b := strconv.Itoa(int(t) + 1)
+		if t == open {
+			s, b = "["+s+"]", "["+s+"]"
+		}
+		words, brief = append(words, s), append(brief, b)
+	}
+	s := strings.Join(words, "  ")
+	if len(s) > w {
+		s = strings.Join(brief, " ")
+	}
+	return cut(s, w)
 }
 
 const (
@@ -56,56 +94,77 @@ func (p *page) field(label, value string, c class) {
 	}
 }
 
-// headers puts headers in order, secrets masked.
-func (p *page) headers(title string, h http.Header) {
-	if h == nil {
-		return
+// headers puts headers by name, secrets masked.
+func (p *page) headers(h traffic.Head) {
+	fields := h.Fields()
+	if len(fields) == 0 {
+		p.put(0, "No header was kept.", faint)
 	}
-	p.blank()
-	p.put(0, title, bold)
-	if len(h) == 0 {
-		p.put(2, "none", faint)
+	slices.SortStableFunc(fields, func(a, b traffic.Field) int {
+		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	for _, f := range fields {
+		p.put(0, strings.ToLower(f.Name)+": "+f.Value, plain)
 	}
-	names := make([]string, 0, len(h))
-	for k := range h {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	for _, k := range names {
-		for _, v := range h[k] {
-			p.put(2, strings.ToLower(k)+": "+v, plain)
-		}
+	if h.Cut() {
+		p.put(0, "(more was too long to be kept)", faint)
 	}
 }
 
-// serviceURL is an exchange's URL by its service's name: what came to a guard was
-// asked by the guard's address, which tells nobody where the service's requests go.
-func serviceURL(e *traffic.Exchange, url string) string {
-	if e.Front != traffic.FrontGuard {
-		return url
-	}
-	scheme, rest, _ := strings.Cut(url, "://")
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		return scheme + "://" + e.Service + rest[i:]
-	}
-	return scheme + "://" + e.Service
+// about is what else the detail is made of.
+type about struct {
+	status  *control.Status
+	list    *list
+	whole   *traffic.Exchange
+	failed  string
+	fetches bool // bodies can be asked for
 }
 
-// detailLines is everything about an exchange, in lines of at most w columns.
-func detailLines(e *traffic.Exchange, f look, w int) []cell {
+// detailLines is one part of what is known of an exchange, in lines of at most w
+// columns.
+func detailLines(e *traffic.Exchange, open tab, a about, f look, w int) []cell {
 	p := &page{t: f.text, w: w}
-	url := traffic.MaskURL(e.URL)
-	p.put(0, strings.TrimSpace(e.Method+" "+url), bold)
+	if a.whole != nil && a.whole.Seq == e.Seq {
+		e = a.whole
+	}
+	p.lines = append(p.lines, cell{tabLine(open, w), bold})
+	p.blank()
+	p.put(0, strings.TrimSpace(e.Method+" "+traffic.MaskURL(e.URL)), bold)
 	outcome := plain
 	if traffic.Mark(e) == traffic.MarkError {
 		outcome = badText
 	}
 	p.put(0, traffic.Outcome(e)+", "+span(e.Took)+", "+size(e.ResSize), outcome)
 	p.blank()
+	switch open {
+	case tabRequest:
+		p.headers(e.ReqHeader)
+		p.blank()
+		p.body(e.ReqBody, e.ReqSize, e.ReqHeader, a)
+	case tabResponse:
+		p.headers(e.ResHeader)
+		p.blank()
+		p.body(e.ResBody, e.ResSize, e.ResHeader, a)
+	case tabHops:
+		p.hops(e, a, f)
+	case tabCurl:
+		p.curl(e, a)
+	default:
+		p.overview(e, f)
+	}
+	return p.lines
+}
 
+func (p *page) overview(e *traffic.Exchange, f look) {
 	route := traffic.Route(e)
 	p.field("Route", route+" ("+routeMeans(route)+")", routeClass(route))
 	p.field("Why", traffic.Why(e), plain)
+	if what, run := traffic.EndsWhen(e); what != "" {
+		p.field("Ends", what, plain)
+		if f.commands {
+			p.field("", run, plain)
+		}
+	}
 	p.field("Service", e.Service, plain)
 	p.field("Instance", e.Instance, plain)
 	p.field("Address", e.Addr, plain)
@@ -132,10 +191,97 @@ func detailLines(e *traffic.Exchange, f look, w int) []cell {
 		}
 		p.field(label, traffic.Warning(w), warnText)
 	}
-	if f.commands && e.Service != "" && e.Method != "CONNECT" && strings.Contains(url, "://") {
-		p.field("More", "lane explain "+shellQuote(serviceURL(e, url)), plain)
+	if f.commands && e.Service != "" && e.Method != "CONNECT" && strings.Contains(e.URL, "://") {
+		p.field("More", "lane explain "+traffic.ShellWord(traffic.MaskURL(traffic.AskedURL(e))), plain)
 	}
-	p.headers("Request headers", e.ReqHeader.Header())
-	p.headers("Response headers", e.ResHeader.Header())
-	return p.lines
+}
+
+// body shows what was kept of a body.
+func (p *page) body(b *traffic.Body, n int64, h traffic.Head, a about) {
+	switch {
+	case n == 0 && (b == nil || len(b.Bytes) == 0):
+		p.put(0, "No body.", faint)
+		return
+	case a.failed != "":
+		p.put(0, "Its body cannot be had: "+a.failed, warnText)
+		return
+	case a.fetches && a.whole == nil && a.status.Bodies:
+		p.put(0, "Body of "+size(n)+": asking for it ...", faint)
+		return
+	case b == nil && a.status.Bodies:
+		p.put(0, "Body of "+size(n)+": not kept any more; the newest 32 MiB are.", faint)
+		return
+	case b == nil:
+		p.put(0, "Body of "+size(n)+": not kept. A session that began with lane up --bodies keeps them.", faint)
+		return
+	}
+	p.lines = append(p.lines, bodyLines(b, n, h, p.t, p.w)...)
+}
+
+// hops are the exchanges of the same trace, as far as they are here, in the order
+// in which they began.
+func (p *page) hops(e *traffic.Exchange, a about, f look) {
+	if e.TraceID == "" {
+		p.put(0, "The request has no trace id, so that nothing tells what belongs to it.", plain)
+		p.put(0, "Services that pass a trace id on (traceparent, b3, x-request-id ...) appear here.", faint)
+		return
+	}
+	var all []*traffic.Exchange
+	l := a.list
+	for at := l.next - uint64(l.n); at < l.next; at++ {
+		if x := &l.ring[at%ringSize]; x.TraceID == e.TraceID {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, e)
+	}
+	slices.SortStableFunc(all, func(a, b *traffic.Exchange) int { return a.Start.Compare(b.Start) })
+	p.field("Trace", e.TraceID, plain)
+	p.blank()
+	visits := map[string][]visit{}
+	for _, x := range all {
+		if x.Guard == traffic.GuardPassed {
+			visits[x.TraceID] = append(visits[x.TraceID], visit{x.Service, x.Start, x.Start.Add(x.Took)})
+		}
+	}
+	for _, x := range all {
+		who := caller(x, visits) + " -> " + callee(x)
+		if x.Front == traffic.FrontGuard {
+			who += " (at the guard)"
+		}
+		s := fitLeft("+"+span(x.Start.Sub(all[0].Start)), 9) + "  " + string(traffic.Mark(x)) + " " + fit(traffic.Route(x), 8) +
+			fitLeft(statusWord(x), 4) + fitLeft(millis(x.Took), 6) + " ms  " + p.t.clean(who, 200)
+		if x.Seq == e.Seq {
+			s += "  <- this one"
+		}
+		c := plain
+		if m := traffic.Mark(x); m != traffic.MarkNone {
+			c = markClass(m)
+		}
+		p.lines = append(p.lines, cell{cut(s, p.w), c})
+	}
+	p.blank()
+	p.put(0, "These are the calls that this session saw. What others called further on is not here.", faint)
+}
+
+// curl is the line that c copies.
+func (p *page) curl(e *traffic.Exchange, a about) {
+	line, err := traffic.Curl(e, traffic.CurlOptions{Proxy: a.status.Proxy, CA: a.status.CA})
+	if err != nil {
+		p.put(0, "No curl line: "+err.Error()+".", warnText)
+		return
+	}
+	for _, l := range strings.Split(line, "\n") {
+		p.long(l)
+	}
+	p.blank()
+	p.put(0, "c copies it; C with its secrets.", faint)
+}
+
+// long puts a line of any length.
+func (p *page) long(s string) {
+	for _, l := range wrap(p.t.clean(s, 1<<20), p.w, 200) {
+		p.lines = append(p.lines, cell{l, plain})
+	}
 }

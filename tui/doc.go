@@ -1,7 +1,8 @@
 // Package tui is the terminal UI of a session: the exchanges of a lane as they
 // happen, the one that is selected in full, and the state of the session. It
 // reads traffic by sequence number at its own pace and owns no engine: it never
-// sends a request, touches the registry or delays anybody.
+// sends a request by itself, touches the registry or delays anybody. What keys ask
+// for beside that is done by the Deeds that it was given.
 //
 //	Source --Next/Status--> feed --one message per frame, only on a change--> model --View--> terminal
 //

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"lane/pkg/compare"
 	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
@@ -104,7 +106,7 @@ func (u *user) keys(names ...string) *user {
 		"enter": tea.KeyEnter, "esc": tea.KeyEsc, "up": tea.KeyUp, "down": tea.KeyDown, "home": tea.KeyHome,
 		"end": tea.KeyEnd, "left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace,
 		"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "ctrl+c": tea.KeyCtrlC, "ctrl+f": tea.KeyCtrlF,
-		"ctrl+b": tea.KeyCtrlB, "ctrl+u": tea.KeyCtrlU, "ctrl+w": tea.KeyCtrlW,
+		"ctrl+b": tea.KeyCtrlB, "tab": tea.KeyTab, "shift+tab": tea.KeyShiftTab, "ctrl+u": tea.KeyCtrlU, "ctrl+w": tea.KeyCtrlW,
 	}
 	for _, n := range names {
 		switch k, ok := special[n]; {
@@ -204,6 +206,26 @@ func TestGolden(t *testing.T) {
 		{"services-none", nil, func(u *user) { u.running(func(s *control.Status) { s.Services = nil }).keys("s") }},
 		{"no-later-problem", nil, func(u *user) { u.running().keys("n") }},
 		{"long-names", nil, func(u *user) { u.running().rows(longNames()...) }},
+		{"fallbacks", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("b") }},
+		{"fallbacks-none", nil, func(u *user) { u.status(unused).rows(scene.Exchanges()[0]).keys("b") }},
+		{"graph", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("g") }},
+		{"graph-none", nil, func(u *user) { u.status(unused).keys("g") }},
+		{"log", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Warnings = []string{"payments stays isolated: batch-01 called it without a tag"}
+				s.History = []control.Event{{At: scene.Now().Add(-26 * time.Hour), Text: "up"},
+					{At: scene.Now().Add(-40 * time.Minute), Text: "this machine slept for 31m"},
+					{At: scene.Now().Add(-39 * time.Minute), Text: "back: registered again, claim kept"}}
+			}).keys("l")
+		}},
+		{"detail-request", []func(*Options){doing(&doer{bodies: posted()})}, func(u *user) { u.running(keeping).keys("<").deeds("2") }},
+		{"detail-response", []func(*Options){doing(&doer{bodies: posted()})}, func(u *user) { u.running(keeping).keys("<").deeds("3") }},
+		{"detail-hops", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("/svc:ledger", "enter", "4") }},
+		{"detail-curl", nil, func(u *user) { u.running().keys("5") }},
+		{"answers", []func(*Options){doing(&doer{bodies: posted(), answer: answering})}, func(u *user) { u.running(keeping).keys("<").deeds("r", "y") }},
+		{"asks-to-replay", []func(*Options){doing(&doer{})}, func(u *user) { u.running().keys("<", "r") }},
+		{"help-deeds", []func(*Options){doing(&doer{})}, func(u *user) { u.running().keys("?") }},
+		{"marked", nil, func(u *user) { u.running().keys("k", "m", "k", "k") }},
 		{"paused", nil, func(u *user) { u.running().keys("space").rows(scene.Stream(8, 318)...) }},
 		{"filter", nil, func(u *user) { u.running().keys("/svc:orders|users -m:post", "enter") }},
 		{"filter-typing", nil, func(u *user) { u.running().keys("/st:>=500") }},
@@ -235,7 +257,7 @@ func TestGolden(t *testing.T) {
 		{"quit-asks", nil, func(u *user) { u.running().keys("q") }},
 	}
 	for _, s := range states {
-		for _, size := range [][2]int{{80, 24}, {140, 40}} {
+		for _, size := range [][2]int{{80, 24}, {100, 30}, {140, 40}} {
 			name := fmt.Sprintf("%s-%dx%d", s.name, size[0], size[1])
 			t.Run(name, func(t *testing.T) {
 				u := newUser(t, size[0], size[1], s.opts...)
@@ -261,6 +283,22 @@ func TestGolden(t *testing.T) {
 		u := newUser(t, 80, 24, func(o *Options) { o.Color, o.UTF8 = true, true }).running()
 		golden(t, "running-80x24-color", strings.ReplaceAll(u.m.View(), "\x1b", "^[")+"\n")
 	})
+}
+
+// keeping is a session that keeps bodies.
+func keeping(s *control.Status) { s.Bodies = true }
+
+// posted are the bodies of the scene's first exchange.
+func posted() map[uint64][2]string {
+	return map[uint64][2]string{1: {`{"items":[{"sku":9,"count":2}],"coupon":null,"card":{"token":"tok_1","last4":"4242"}}`,
+		`{"id":"o-1182","state":"new","items":[{"sku":9,"price":12.5}],"total":25}`}}
+}
+
+// answering answers with something else.
+func answering(string) Answer {
+	return Answer{Took: 38 * time.Millisecond, Decision: "LANE_MATCH; lane=dev-alice", Answer: compare.Answer{Status: 201,
+		Header: http.Header{"Content-Type": {"application/json"}, "Date": {"Mon, 02 Mar 2026 14:02:15 GMT"}},
+		Body:   []byte(`{"id":"o-1183","state":"new","items":[{"sku":9,"price":11.9}],"total":23.8}`)}}
 }
 
 func golden(t *testing.T, name, got string) {

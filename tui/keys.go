@@ -28,10 +28,23 @@ const (
 	actQuit
 	actInterrupt
 	actTry
+	actFallbacks
+	actGraph
+	actEvents
+	actNextTab
+	actPrevTab
+	actTab // one of the five, by its number
+	actCopy
+	actCopySecrets
+	actReplay
+	actAgainst
+	actMark
+	actExport
+	actClear
 )
 
 // place is where a key works.
-type place uint8
+type place uint16
 
 const (
 	inList place = 1 << iota
@@ -39,7 +52,13 @@ const (
 	inServices
 	inHelp
 	inTry
-	everywhere = inList | inDetail | inServices | inHelp | inTry
+	inFallbacks
+	inGraph
+	inEvents
+	inAnswers
+	// inTexts are the screens that lie over the list.
+	inTexts    = inServices | inHelp | inTry | inFallbacks | inGraph | inEvents | inAnswers
+	everywhere = inList | inDetail | inTexts
 )
 
 // binding is a key as data: the footer, the help screen and the documentation
@@ -48,6 +67,7 @@ type binding struct {
 	key.Binding
 	act   action
 	where place
+	deed  bool // there only where somebody does deeds
 	// brief is the key in the footer; empty keeps it out.
 	brief string
 }
@@ -58,22 +78,36 @@ func bindings() []binding {
 		return binding{act: act, where: where, brief: brief,
 			Binding: key.NewBinding(key.WithKeys(names...), key.WithHelp(keys, means))}
 	}
+	deed := func(b binding) binding { b.deed = true; return b }
 	return []binding{
 		bind(actDown, everywhere, "", "j down", "next line", "j", "down"),
 		bind(actUp, everywhere, "", "k up", "previous line", "k", "up"),
 		bind(actPageDown, everywhere, "", "ctrl+f pgdn", "a screen down", "ctrl+f", "pgdown"),
 		bind(actPageUp, everywhere, "", "ctrl+b pgup", "a screen up", "ctrl+b", "pgup"),
-		bind(actTop, everywhere, "", "g home", "first line", "g", "home"),
-		bind(actBottom, everywhere, "", "G end", "newest line, and follow", "G", "end"),
+		bind(actTop, everywhere, "", "< home", "first line", "<", "home"),
+		bind(actBottom, everywhere, "", "> G end", "newest line, and follow", ">", "G", "end"),
 		bind(actOpen, inList, "enter detail", "enter", "show it in full", "enter"),
-		bind(actBack, inDetail|inServices|inHelp|inTry, "esc back", "esc", "back; or end the filter", "esc", "enter"),
+		bind(actBack, inDetail|inTexts, "esc back", "esc", "back; or end the filter", "esc", "enter"),
 		bind(actBack, inList, "", "esc", "", "esc"),
 		bind(actFilter, inList, "/ filter", "/", "filter the list", "/"),
 		bind(actNextProblem, inList|inDetail, "n/N error", "n", "next error or fallback", "n"),
 		bind(actPrevProblem, inList|inDetail, "", "N", "previous error or fallback", "N"),
+		bind(actFallbacks, everywhere, "b fallbacks", "b", "fallbacks, and their ends", "b"),
+		bind(actGraph, everywhere, "g graph", "g", "graph: who called whom", "g"),
 		bind(actServices, everywhere, "s services", "s", "services, totals, session", "s"),
+		bind(actEvents, everywhere, "", "l", "log of the session", "l"),
+		bind(actNextTab, inDetail, "tab part", "tab", "next part of the detail", "tab", "right"),
+		bind(actPrevTab, inDetail, "", "shift+tab", "", "shift+tab", "left"),
+		bind(actTab, inList|inDetail, "", "1-5", "this part of the detail", "1", "2", "3", "4", "5"),
+		deed(bind(actCopy, inList|inDetail, "c curl", "c", "copy as curl, masked", "c")),
+		deed(bind(actCopySecrets, inList|inDetail, "", "C", "copy with secrets (asks)", "C")),
+		deed(bind(actReplay, inList|inDetail|inAnswers, "r replay", "r", "send it again and compare", "r")),
+		deed(bind(actAgainst, inList|inDetail|inAnswers, "d diff", "d", "lane against baseline", "d")),
+		deed(bind(actExport, inList, "", "e", "export the list as HAR", "e")),
+		bind(actMark, inList|inDetail, "", "m", "mark the row, or unmark it", "m"),
 		bind(actPause, inList|inDetail, "space pause", "space", "freeze the list, or go on", " "),
-		bind(actFollow, inList, "f follow", "f", "follow the newest, on/off", "f"),
+		bind(actFollow, inList, "", "f", "follow the newest, on/off", "f"),
+		bind(actClear, inList, "", "x", "clear the list (asks)", "x"),
 		bind(actHelp, everywhere, "? help", "?", "this help", "?"),
 		bind(actQuit, everywhere, "q quit", "q", "quit", "q"),
 		bind(actInterrupt, everywhere, "", "ctrl+c", "quit without asking", "ctrl+c"),

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"maps"
 	"sort"
 
 	"lane/pkg/traffic"
@@ -31,6 +32,9 @@ type list struct {
 	height int // visible rows
 	follow bool
 
+	// marked are rows that the user marked, by their Seq.
+	marked map[uint64]bool
+
 	paused  bool
 	waiting []traffic.Exchange // came while paused
 	arrived uint64             // rows that came while paused, those that are gone too
@@ -42,6 +46,9 @@ func newList(t text) list {
 
 // add takes rows in; while paused they wait, so that what is on the screen stays.
 func (l list) add(rows []traffic.Exchange) list {
+	for i := range rows {
+		rows[i].ReqBody, rows[i].ResBody = nil, nil // the session bounds those, not this ring
+	}
 	if l.paused {
 		l.arrived += uint64(len(rows))
 		l.waiting = append(l.waiting, rows...)
@@ -163,9 +170,40 @@ func (l list) resume() list {
 	return l.add(rows)
 }
 
+// rows goes through all rows, oldest first.
+func (l *list) rows(yield func(*traffic.Exchange) bool) {
+	for p := l.next - uint64(l.n); p < l.next; p++ {
+		if !yield(&l.ring[p%ringSize]) {
+			return
+		}
+	}
+}
+
+// mark marks a row, or unmarks it. The map is copied: an export may read it.
+func (l list) mark(seq uint64) list {
+	marked := maps.Clone(l.marked)
+	if marked == nil {
+		marked = map[uint64]bool{}
+	}
+	if marked[seq] {
+		delete(marked, seq)
+	} else if len(marked) < ringSize {
+		marked[seq] = true
+	}
+	l.marked = marked
+	return l
+}
+
+// forget lets all rows go that are here: their numbers go on.
+func (l list) forget() list {
+	l.n, l.shown, l.cur, l.top, l.marked, l.follow = 0, nil, 0, 0, nil, true
+	l.waiting = nil
+	return l.settle()
+}
+
 // clear forgets all rows and keeps the settings.
 func (l list) clear() list {
-	l.names = 0
+	l.names, l.marked = 0, nil
 	l.ring, l.next, l.n, l.shown, l.waiting, l.arrived, l.cur, l.top = nil, 0, 0, nil, nil, 0, 0, 0
 	return l
 }

@@ -1,8 +1,11 @@
 package tui
 
 import (
+	"context"
 	"errors"
 	"io"
+	"net"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -20,6 +23,10 @@ const (
 	screenServices
 	screenHelp
 	screenTry
+	screenFallbacks
+	screenGraph
+	screenEvents
+	screenAnswers
 )
 
 // place is whose keys work on the screen.
@@ -33,8 +40,33 @@ func (s screen) place() place {
 		return inHelp
 	case screenTry:
 		return inTry
+	case screenFallbacks:
+		return inFallbacks
+	case screenGraph:
+		return inGraph
+	case screenEvents:
+		return inEvents
+	case screenAnswers:
+		return inAnswers
 	}
 	return inList
+}
+
+// opener is the key that has opened the screen.
+func (s screen) opener() action {
+	switch s {
+	case screenServices:
+		return actServices
+	case screenHelp:
+		return actHelp
+	case screenFallbacks:
+		return actFallbacks
+	case screenGraph:
+		return actGraph
+	case screenEvents:
+		return actEvents
+	}
+	return actNone
 }
 
 // leave is how the user left.
@@ -75,11 +107,28 @@ type model struct {
 	list    list
 	filter  filterLine
 	detail  detail
-	reading scroll // of the help or the services
+	part    tab // of the detail that is open
+	fell    fallbacks
+	graph   graph
+	drawn   uint64 // the row up to which the graph was made
+	answers answers
+	reading scroll // of a text that lies over the list
 
-	notice  string // what the last key did not do; until the next one
+	deeds   Deeds // nil: nobody does any
+	version string
+	work    func(func(context.Context) tea.Msg) tea.Cmd
+	do      tea.Cmd // what the last message asks for
+
+	notice  string // what the last key did, or did not do; until the next one
 	asking  bool   // "stop exposing?"
+	confirm *confirm
 	leaving leave
+}
+
+// confirm is a question that a key asks before it does something.
+type confirm struct {
+	question string
+	yes      func(model) model
 }
 
 // look is what does not change while the program runs.
@@ -104,6 +153,11 @@ func newModel(o Options) model {
 		now:   now,
 		list:  newList(fixed.text),
 		rate:  rate{since: now},
+
+		deeds: o.Deeds, version: o.Version,
+	}
+	if o.Deeds == nil {
+		m.binds = slices.DeleteFunc(m.binds, func(b binding) bool { return b.deed })
 	}
 	if len(o.Try) > 0 {
 		m.binds = append(m.binds, tryKey())
@@ -124,11 +178,12 @@ func (m model) Init() tea.Cmd { return nil }
 
 // Update is bubbletea's way in.
 func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	m.do = nil
 	m = m.update(msg)
 	if m.leaving != leaveNot {
 		return m, tea.Quit
 	}
-	return m, nil
+	return m, m.do
 }
 
 func (m model) update(msg tea.Msg) model {
@@ -142,7 +197,20 @@ func (m model) update(msg tea.Msg) model {
 	case statusMsg:
 		m = m.session(msg)
 	case restartMsg:
-		m.list, m.rate, m.lost, m.lostNow = m.list.clear(), rate{since: m.now}, 0, 0
+		m.list, m.rate, m.lost, m.lostNow, m.fell = m.list.clear(), rate{since: m.now}, 0, 0, fallbacks{}
+	case wholeMsg:
+		m = m.wholeCame(msg)
+	case answersMsg:
+		m.answers, m.notice = msg.answers, ""
+		if m.screen != screenAnswers {
+			m = m.open(screenAnswers)
+		}
+		m.reading = scroll{}
+	case doneMsg:
+		m.notice = msg.notice
+	}
+	if m.screen == screenGraph {
+		m = m.drawGraph()
 	}
 	// The room for the list depends on the size and on what stands above it.
 	m.list = m.list.resize(m.layout().rows)
@@ -152,11 +220,42 @@ func (m model) update(msg tea.Msg) model {
 func (m model) batch(msg batchMsg) model {
 	m.now = msg.at
 	m.list = m.list.add(msg.rows)
+	m.fell = m.fell.add(msg.rows)
 	m.rate = m.rate.add(msg.at, recent(msg.rows, msg.at)+msg.lost)
 	if msg.lost > 0 {
 		m.lost += msg.lost
 		m.lostNow, m.lostAt = msg.lost, msg.at
 	}
+	return m
+}
+
+// wholeCame takes the bodies of the exchange that is open, if it still is.
+func (m model) wholeCame(msg wholeMsg) model {
+	if m.screen == screenList || m.detail.of.Seq != msg.seq {
+		return m
+	}
+	if msg.err != nil {
+		m.detail.failed = m.fixed.text.clean(msg.err.Error(), 300)
+		return m
+	}
+	m.detail.whole = &msg.e
+	return m
+}
+
+// drawGraph makes the graph anew if there are new rows; while the list is paused
+// it stays as well.
+func (m model) drawGraph() model {
+	if m.drawn == m.list.next && m.graph.to.Equal(m.now) {
+		return m
+	}
+	own, here := map[string]bool{}, ""
+	for _, s := range m.status.Services {
+		own[s.Name] = true
+		if host, _, err := net.SplitHostPort(s.Guard); err == nil {
+			here = host
+		}
+	}
+	m.graph, m.drawn = newGraph(m.list.rows, m.now, own, here), m.list.next
 	return m
 }
 
@@ -195,6 +294,8 @@ func (m model) press(msg tea.KeyMsg) model {
 		return m // a text that was pasted is not meant as keys
 	case m.asking:
 		return m.answer(msg)
+	case m.confirm != nil:
+		return m.confirmed(msg)
 	case m.filter.open:
 		var show traffic.Filter
 		var ok bool
@@ -214,11 +315,20 @@ func (m model) press(msg tea.KeyMsg) model {
 		return m.open(screenServices)
 	case actTry:
 		return m.open(screenTry)
+	case actFallbacks:
+		return m.open(screenFallbacks)
+	case actGraph:
+		return m.open(screenGraph)
+	case actEvents:
+		return m.open(screenEvents)
+	case actCopy, actCopySecrets, actReplay, actAgainst, actMark:
+		return m.pressRow(act)
 	}
 	switch m.screen {
+	case screenList:
 	case screenDetail:
-		return m.pressDetail(act)
-	case screenHelp, screenServices, screenTry:
+		return m.pressDetail(act, msg)
+	default:
 		if act == actBack {
 			m.screen = m.under
 			return m
@@ -226,7 +336,70 @@ func (m model) press(msg tea.KeyMsg) model {
 		m.reading = m.move(m.reading, act)
 		return m
 	}
-	return m.pressList(act)
+	return m.pressList(act, msg)
+}
+
+// chosen is the exchange that a key of a row is about: the open one, or the selected
+// one.
+func (m *model) chosen() *traffic.Exchange {
+	switch m.screen {
+	case screenDetail:
+		return &m.detail.of
+	case screenAnswers:
+		return &m.answers.of
+	}
+	return m.list.selected()
+}
+
+// pressRow does what a key asks for with one exchange.
+func (m model) pressRow(act action) model {
+	e := m.chosen()
+	if e == nil {
+		m.notice = "no row is selected"
+		return m
+	}
+	if m.gone != nil && act != actMark && act != actCopy {
+		m.notice = "the session does not answer"
+		return m
+	}
+	row := *e
+	switch act {
+	case actMark:
+		m.list = m.list.mark(row.Seq)
+	case actCopy:
+		return m.copyCurl(row, false)
+	case actCopySecrets:
+		m.confirm = &confirm{"Copy with its secrets, tokens and cookies, in clear?  y copy / n do not",
+			func(m model) model { return m.copyCurl(row, true) }}
+	case actReplay:
+		if safe(row.Method) {
+			return m.replay(row)
+		}
+		m.confirm = &confirm{methodName(&row, m.fixed.text) + " may change something. Send it again?  y send / n do not",
+			func(m model) model { return m.replay(row) }}
+	case actAgainst:
+		if safe(row.Method) {
+			return m.against(row)
+		}
+		m.confirm = &confirm{methodName(&row, m.fixed.text) + " may change something. Send it TWICE, to lane and baseline?  y / n",
+			func(m model) model { return m.against(row) }}
+	}
+	return m
+}
+
+func methodName(e *traffic.Exchange, t text) string { return t.clean(e.Method, 20) }
+
+// confirmed takes the answer to a question.
+func (m model) confirmed(msg tea.KeyMsg) model {
+	switch msg.String() {
+	case "y", "Y":
+		yes := m.confirm.yes
+		m.confirm = nil
+		return yes(m)
+	case "n", "N", "esc", "q":
+		m.confirm = nil
+	}
+	return m
 }
 
 // open shows a text over the list or the detail; its key closes it again.
@@ -239,6 +412,9 @@ func (m model) open(s screen) model {
 		m.under = m.screen
 	}
 	m.screen, m.reading = s, scroll{}
+	if s == screenGraph {
+		m.drawn = 0
+	}
 	return m
 }
 
@@ -264,7 +440,7 @@ func (m model) problem(by int) (model, bool) {
 	return m, false
 }
 
-func (m model) pressList(act action) model {
+func (m model) pressList(act action, msg tea.KeyMsg) model {
 	switch act {
 	case actUp:
 		m.list = m.list.move(-1)
@@ -296,18 +472,55 @@ func (m model) pressList(act action) model {
 		if !m.list.filter.Empty() {
 			m.list = m.list.choose(traffic.Filter{}, m.list.place())
 		}
-	case actOpen:
-		if e := m.list.selected(); e != nil {
-			m.detail = detail{of: *e, follow: m.list.follow}
-			m.list.follow = false
-			m.screen = screenDetail
+	case actTab:
+		m.part = tabOf(msg)
+		if m.layout().side == 0 {
+			m = m.openDetail()
 		}
+	case actOpen:
+		m = m.openDetail()
+	case actExport:
+		if len(m.list.shown) == 0 {
+			m.notice = "there is no row to export"
+			return m
+		}
+		return m.export()
+	case actClear:
+		m.confirm = &confirm{"Clear the list? The session keeps its counts.  y clear / n do not",
+			func(m model) model { m.list = m.list.forget(); return m }}
 	}
 	return m
 }
 
-func (m model) pressDetail(act action) model {
+// tabOf is the part that a number names.
+func tabOf(msg tea.KeyMsg) tab {
+	return tab(min(max(int(msg.String()[0])-'1', 0), int(tabs)-1))
+}
+
+// openDetail opens the selected exchange.
+func (m model) openDetail() model {
+	e := m.list.selected()
+	if e == nil {
+		return m
+	}
+	m.detail = detail{of: *e, follow: m.list.follow}
+	m.list.follow = false
+	m.screen = screenDetail
+	return m.fetch()
+}
+
+func (m model) pressDetail(act action, msg tea.KeyMsg) model {
 	switch act {
+	case actNextTab, actPrevTab, actTab:
+		switch act {
+		case actNextTab:
+			m.part = (m.part + 1) % tabs
+		case actPrevTab:
+			m.part = (m.part + tabs - 1) % tabs
+		default:
+			m.part = tabOf(msg)
+		}
+		m.detail.scroll = scroll{}
 	case actBack:
 		m.screen = screenList
 		m.list.follow = m.detail.follow
@@ -319,6 +532,7 @@ func (m model) pressDetail(act action) model {
 		var found bool
 		if m, found = m.problem(by); found {
 			m.detail = detail{of: *m.list.selected()}
+			m = m.fetch()
 		}
 	case actPause:
 		m = m.togglePause()

@@ -54,7 +54,7 @@ func TestMoving(t *testing.T) {
 	u.keys("k").wantSeq(100).wantScreen("row 100 of 101", "not:FOLLOW")
 	u.rows(scene.Stream(102, 10)...).wantSeq(100)
 	u.keys("j", "down", "up").wantSeq(101)
-	u.keys("g").wantSeq(1).keys("up").wantSeq(1)
+	u.keys("<").wantSeq(1).keys("up").wantSeq(1)
 	u.keys("ctrl+f").wantSeq(14).keys("pgdown").wantSeq(27).keys("ctrl+b").wantSeq(14).keys("pgup").wantSeq(1)
 	u.keys("end").wantSeq(111).wantScreen("FOLLOW").keys("home").wantSeq(1).keys("G").wantSeq(111).wantScreen("FOLLOW")
 
@@ -64,7 +64,7 @@ func TestMoving(t *testing.T) {
 }
 
 func TestNextProblem(t *testing.T) {
-	u := newUser(t, 80, 24).running().keys("g").wantSeq(1)
+	u := newUser(t, 80, 24).running().keys("<").wantSeq(1)
 	u.keys("n").wantSeq(4).keys("n").wantSeq(7).keys("n").wantSeq(7).keys("N").wantSeq(4).keys("N").wantSeq(4)
 	// In the detail too, and there the detail follows.
 	u.keys("enter").wantScreen("inventory", "no instance of inventory").keys("n").wantScreen("no instance of users").wantSeq(7)
@@ -74,10 +74,10 @@ func TestNextProblem(t *testing.T) {
 // TestNoProblemIsSaid: a key that finds nothing says so, until the next key.
 func TestNoProblemIsSaid(t *testing.T) {
 	u := newUser(t, 80, 24).running()
-	u.keys("n").wantSeq(7).wantScreen("no later error or fallback; N goes the other way", "FOLLOW")
+	u.keys("n").wantSeq(7).wantScreen("no later error or fallback; N goes the other way")
 	u.rows(scene.Stream(8, 1)...).wantScreen("no later error") // a row is no key
 	u.keys("k").wantScreen("not:no later", "exchanges")
-	u.keys("g", "N").wantScreen("no earlier error or fallback; n goes the other way")
+	u.keys("<", "N").wantScreen("no earlier error or fallback; n goes the other way")
 	u.keys("n").wantSeq(4).wantScreen("not:no earlier")
 	u.keys("/svc:orders", "enter", "n").wantScreen("no later error or fallback that the filter shows", "not:other way")
 	u.keys("esc").wantScreen("not:no later")
@@ -166,7 +166,7 @@ func TestRingIsBounded(t *testing.T) {
 	if n := len(u.m.list.shown); n != ringSize || len(u.m.list.ring) != ringSize {
 		t.Errorf("%d shown, %d kept", n, len(u.m.list.ring))
 	}
-	u.keys("g").wantSeq(25_001)
+	u.keys("<").wantSeq(25_001)
 	// The selected row leaves: the cursor stands on the oldest.
 	u.rows(scene.Stream(30_001, 100)...).wantSeq(25_101)
 	// A detail outlives its row.
@@ -192,7 +192,7 @@ func TestFilterLive(t *testing.T) {
 }
 
 func TestFilterKeepsTheRow(t *testing.T) {
-	u := newUser(t, 80, 24).running().keys("g", "j", "j").wantSeq(3)
+	u := newUser(t, 80, 24).running().keys("<", "j", "j").wantSeq(3)
 	u.keys("/svc:orders", "enter").wantSeq(3).keys("esc").wantSeq(3)
 	u.keys("/st:503", "enter").wantSeq(4)
 }
@@ -200,9 +200,9 @@ func TestFilterKeepsTheRow(t *testing.T) {
 func TestDetailStays(t *testing.T) {
 	u := newUser(t, 80, 24).running().keys("enter").wantScreen("GET http://users/v1/users/7", "exchange 7", "Bearer ***"[:0])
 	u.rows(scene.Stream(8, 5)...).wantScreen("GET http://users/v1/users/7")
-	u.keys("j").wantScreen("not:GET http://users/v1/users/7", "lines 2-20 of 32")
-	u.keys("G").wantScreen("lines 14-32 of 32", "authorization: Bearer ***", "set-cookie: sid=***", "not:eyJ", "not:31d4")
-	u.keys("k").wantScreen("lines 13-31 of 32").keys("g").wantScreen("lines 1-19")
+	u.keys("j").wantScreen("not:[1 overview]", "lines 2-20 of 23")
+	u.keys("G").wantScreen("lines 5-23 of 23").keys("k").wantScreen("lines 4-22 of 23").keys("<").wantScreen("lines 1-19")
+	u.keys("2").wantScreen("authorization: Bearer ***", "not:eyJ").keys("3").wantScreen("set-cookie: sid=***", "not:31d4")
 	// The way back follows again, as before.
 	u.keys("esc").wantSeq(12).wantScreen("FOLLOW")
 	u.keys("k", "enter", "enter").wantSeq(11).wantScreen("not:FOLLOW")
@@ -270,19 +270,28 @@ func TestFastTyping(t *testing.T) {
 }
 
 func TestHelpHasAllKeys(t *testing.T) {
-	u := newUser(t, 80, 24).running().keys("?")
-	for _, k := range Keys() {
-		u.wantScreen(k.Keys)
+	for _, size := range [][2]int{{80, 24}, {140, 40}} {
+		u := newUser(t, size[0], size[1], doing(&doer{})).running().keys("?")
+		all := u.screen()
+		u.keys("G")
+		all += u.screen()
+		for _, k := range Keys() {
+			if !strings.Contains(all, fit(k.Keys, 12)+k.Means) && k.Keys != "q" && k.Keys != "ctrl+c" {
+				t.Errorf("%v: the help lacks %s, %s", size, k.Keys, k.Means)
+			}
+		}
+		for _, k := range traffic.FilterKeys() {
+			if !strings.Contains(all, k.Key+":") {
+				t.Errorf("%v: the help lacks %s", size, k.Key)
+			}
+		}
+		u.keys("esc").wantScreen("FOLLOW")
 	}
-	for _, k := range traffic.FilterKeys() {
-		u.wantScreen(k.Key + ":")
-	}
-	u.keys("esc").wantScreen("FOLLOW")
 }
 
 // TestKeysAreUnambiguous: one key does one thing in one place.
 func TestKeysAreUnambiguous(t *testing.T) {
-	for _, in := range []place{inList, inDetail, inServices, inHelp, inTry} {
+	for _, in := range []place{inList, inDetail, inServices, inHelp, inTry, inFallbacks, inGraph, inEvents, inAnswers} {
 		seen := map[string]action{}
 		for _, b := range append(bindings(), tryKey()) {
 			if b.where&in == 0 {
@@ -301,7 +310,7 @@ func TestKeysAreUnambiguous(t *testing.T) {
 // Only who has something to propose has the key for it.
 func TestWhatToTry(t *testing.T) {
 	u := newUser(t, 80, 24, proposing).running()
-	u.wantScreen("shop http://127.0.0.1:40001/").keys("t").wantScreen("export CONSUL_HTTP_ADDR", "what to try").keys("?").wantScreen("what to try meanwhile")
+	u.wantScreen("shop http://127.0.0.1:40001/").keys("t").wantScreen("export CONSUL_HTTP_ADDR", "what to try").keys("?", "G").wantScreen("what to try meanwhile")
 	u.keys("t", "esc").wantScreen("not:export CONSUL_HTTP_ADDR", "ROUTE")
 	newUser(t, 80, 24, demo).running().keys("t").wantScreen("not:what to try", "ROUTE").keys("?").wantScreen("not:what to try")
 }

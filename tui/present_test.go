@@ -252,7 +252,7 @@ func TestExplainIsSuggestedByTheServicesName(t *testing.T) {
 		{traffic.Exchange{Front: traffic.FrontForward, URL: "http://orders.test.example/x", Service: "orders"}, "lane explain http://orders.test.example/x"},
 	} {
 		var got []string
-		for _, l := range detailLines(&c.e, look{commands: true, loc: time.UTC}, 200) {
+		for _, l := range detailLines(&c.e, tabOverview, about{}, look{commands: true, loc: time.UTC}, 200) {
 			got = append(got, l.text)
 		}
 		if text := strings.Join(got, "\n"); !strings.Contains(text, c.want+"\n") && !strings.HasSuffix(strings.TrimRight(text, "\n "), c.want) {

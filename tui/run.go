@@ -51,6 +51,11 @@ type Options struct {
 	// Attached says that somebody else owns the session: q leaves it running.
 	// Otherwise q asks whether to stop exposing.
 	Attached bool
+	// Deeds do what keys ask for outside of the screen: copy, replay, export. Nil:
+	// there are no such keys.
+	Deeds Deeds
+	// Version is this program's, for files that it writes.
+	Version string
 	// Now is the clock, time.Now if nil. Times are shown in its location.
 	Now func() time.Time
 	// OnStop, if set, is called once, before Run returns, when the owner has
@@ -77,7 +82,22 @@ func Run(ctx context.Context, src Source, o Options) error {
 	if o.FPS <= 0 || o.FPS > defaultFPS {
 		o.FPS = defaultFPS
 	}
-	p := tea.NewProgram(newModel(o),
+	// Deeds run beside the screen, and end with it.
+	deedCtx, drop := context.WithCancel(ctx)
+	var deeds crew
+	m := newModel(o)
+	m.work = func(f func(context.Context) tea.Msg) tea.Cmd {
+		return func() tea.Msg {
+			if !deeds.begin() {
+				return nil
+			}
+			defer deeds.wg.Done()
+			c, cancel := context.WithTimeout(deedCtx, deedLimit)
+			defer cancel()
+			return f(c)
+		}
+	}
+	p := tea.NewProgram(m,
 		tea.WithContext(ctx),
 		tea.WithInput(o.In),
 		tea.WithOutput(o.Out),
@@ -94,7 +114,9 @@ func Run(ctx context.Context, src Source, o Options) error {
 
 	end, err := p.Run()
 	stop()
+	drop()
 	feeds.Wait()
+	deeds.end()
 
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -110,4 +132,28 @@ func Run(ctx context.Context, src Source, o Options) error {
 		return ErrInterrupted
 	}
 	return nil
+}
+
+// crew are the deeds under way. The library starts them on goroutines of its own
+// and waits for none.
+type crew struct {
+	mu   sync.Mutex
+	over bool
+	wg   sync.WaitGroup
+}
+
+func (c *crew) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.wg.Add(1)
+	}
+	return !c.over
+}
+
+func (c *crew) end() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.wg.Wait()
 }

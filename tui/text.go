@@ -209,11 +209,3 @@ func pluralOf(n uint64, noun string) string {
 	}
 	return count(n) + " " + noun + "s"
 }
-
-// shellQuote makes one word of s for a POSIX shell.
-func shellQuote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}

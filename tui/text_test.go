@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"lane/pkg/traffic"
 )
 
 func TestFit(t *testing.T) {
@@ -57,8 +59,8 @@ func TestNumbers(t *testing.T) {
 		size(412): "412 B", size(1234): "1.2 kB", size(3_400_000): "3.4 MB", size(5e9): "5.0 GB",
 		count(5): "5", count(5000): "5,000", count(1234567): "1,234,567",
 		plural(1, "row"): "1 row", plural(0, "row"): "0 rows", plural(1200, "row"): "1,200 rows",
-		shellQuote("http://a/b?c=d"): "'http://a/b?c=d'", shellQuote("http://a/b"): "http://a/b",
-		shellQuote("it's"): `'it'\''s'`, shellQuote(""): "''",
+		traffic.ShellWord("http://a/b?c=d"): "'http://a/b?c=d'", traffic.ShellWord("http://a/b"): "http://a/b",
+		traffic.ShellWord("it's"): `'it'\''s'`, traffic.ShellWord(""): "''",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -172,7 +172,7 @@ func (m *model) listLines(l layout) []string {
 	}
 	var right []cell
 	if e != nil {
-		right = detailLines(e, m.fixed, l.side-1)
+		right = detailLines(e, m.part, m.about(), m.fixed, l.side-1)
 	}
 	if over := len(right) - (l.rows + 1); over > 0 {
 		right = append(right[:l.rows:l.rows], cell{"enter shows " + plural(over+1, "more line"), faint})
@@ -195,14 +195,25 @@ func (m *model) listLines(l layout) []string {
 
 // row draws one exchange. The cursor is a bar beside the mark, and reverse.
 func (m *model) row(i int, cols []column, width int) string {
-	cells := row(m.list.at(i), cols, m.fixed.text, m.fixed.loc)
+	e := m.list.at(i)
+	cells := row(e, cols, m.fixed.text, m.fixed.loc)
+	second := ""
+	if i == m.list.cur {
+		second = "|"
+	}
+	if m.list.marked[e.Seq] {
+		second = "*"
+	}
 	if i == m.list.cur {
 		var b strings.Builder
 		for _, c := range cells {
 			b.WriteString(c.text)
 		}
 		s := b.String()
-		return m.paint(selected, s[:1]+"|"+fit(s[2:], width-2))
+		return m.paint(selected, s[:1]+second+fit(s[2:], width-2))
+	}
+	if second != "" {
+		cells[0].text = cells[0].text[:1] + second
 	}
 	var b strings.Builder
 	for _, c := range cells {
@@ -223,8 +234,23 @@ func (m *model) text() (lines []cell, at scroll) {
 		return m.servicesText(m.width - 2), m.reading
 	case screenTry:
 		return m.tryLines(), m.reading
+	case screenFallbacks:
+		return m.fallbacksText(m.width - 2), m.reading
+	case screenGraph:
+		return m.graphText(m.width - 2), m.reading
+	case screenEvents:
+		return m.eventsText(m.width - 2), m.reading
+	case screenAnswers:
+		return m.answersText(m.width - 2), m.reading
 	}
-	return detailLines(&m.detail.of, m.fixed, m.width-2), m.detail.scroll
+	a := m.about()
+	a.whole, a.failed = m.detail.whole, m.detail.failed
+	return detailLines(&m.detail.of, m.part, a, m.fixed, m.width-2), m.detail.scroll
+}
+
+// about is what the detail is made of beside its exchange.
+func (m *model) about() about {
+	return about{status: &m.status, list: &m.list, fetches: m.deeds != nil}
 }
 
 // scrolled is the part of that text that is on the screen.

@@ -9,6 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"lane/pkg/compare"
 	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
@@ -34,6 +35,7 @@ func hostile(s string) (traffic.Exchange, control.Status) {
 	st.Lane, st.Owner, st.Host, st.Proxy, st.Warnings = lane.Name(s), s, s, s, []string{s}
 	st.Child, st.Log, st.Counts.Errors, st.Counts.Fallbacks = s, s, map[string]uint64{s: 1 << 63}, map[string]uint64{s: 1 << 60}
 	st.Registry = control.RegistryStatus{Address: s, State: registryUnreachable, Error: s}
+	st.History = []control.Event{{At: scene.Now(), Text: s}}
 	st.Services = []control.Service{{Name: s, Registered: s, Mode: s, Guard: s, Local: s, State: s, Note: s},
 		{Name: s, Local: s, State: control.StateClaimLost, Note: s}}
 	return e, st
@@ -72,6 +74,10 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	looks("detail", u)
 	u.keys("G")
 	looks("end of the detail", u)
+	for _, part := range []string{"2", "3", "4", "5", "1"} {
+		u.keys(part)
+		looks("part "+part+" of the detail", u)
+	}
 	u.keys("esc", "/")
 	for _, r := range s {
 		u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}})
@@ -87,6 +93,36 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	looks("services", u)
 	u.keys("G")
 	looks("end of the services", u)
+	for _, key := range []string{"b", "g", "l", "?"} {
+		u.keys(key)
+		looks("screen "+key, u)
+		u.keys("G")
+		looks("end of screen "+key, u)
+	}
+	both := Answer{Answer: compare.Answer{Err: s, Status: 200, Header: http.Header{s: {s}}, Body: []byte(`["` + s + `"]`)}, Decision: s}
+	other := both
+	other.Err, other.Header, other.Body = "", http.Header{s: {"x"}, "X": {s}}, []byte(`[{"`+s+`":1}]`)
+	third := other
+	third.Header, third.Body = nil, []byte(s+"\nb")
+	for _, b := range [][2]Answer{{both, other}, {other, third}} {
+		u.send(answersMsg{answers{of: e, names: [2]string{"BEFORE", "NOW"}, both: b}}).keys("<")
+		looks("answers", u)
+		u.keys("G")
+		looks("end of the answers", u)
+	}
+	for _, mime := range []string{"application/json", "application/grpc", "application/x-www-form-urlencoded", s} {
+		whole := e
+		whole.Seq, whole.ReqSize = u.m.detail.of.Seq, 9
+		whole.ReqHeader = traffic.HeadOf(http.Header{"Content-Type": {mime}})
+		whole.ReqBody = &traffic.Body{Bytes: []byte("\x00\x00\x00\x00\x07" + s)}
+		if mime != "application/grpc" {
+			whole.ReqBody.Bytes = []byte(s)
+		}
+		u.keys("esc", "enter", "2").send(wholeMsg{seq: whole.Seq, e: whole})
+		looks("a body of "+mime, u)
+		u.keys("esc")
+	}
+	u.send(doneMsg{traffic.Printable(s)})
 	u.keys("esc", "n", "n", "n", "n")
 	looks("no later error", u)
 	u.send(statusMsg{at: scene.Now(), err: &http.MaxBytesError{}}, statusMsg{at: scene.Now(), err: &lane.NameError{Why: s}})
@@ -102,10 +138,10 @@ var nasty = []string{
 
 func TestNothingRawReachesTheTerminal(t *testing.T) {
 	for _, s := range nasty {
-		for _, size := range [][2]int{{80, 24}, {140, 40}, {110, 30}, {60, 15}, {20, 5}, {1, 1}} {
-			check(t, s, size[0], size[1], false)
-			check(t, s, size[0], size[1], true)
-		}
+		check(t, s, 80, 24, false) // FuzzScreens begins with the twins of these
+		check(t, s, 140, 40, true)
+		check(t, s, 40, 10, true)
+		check(t, s, 1, 1, false)
 	}
 }
 
@@ -132,7 +168,7 @@ func TestSecretsStayAway(t *testing.T) {
 	e.ResHeader = traffic.HeadOf(http.Header{"Set-Cookie": {"a=" + secret + "; Path=/"}, "Location": {"/x?api_key=" + secret}})
 	for _, size := range [][2]int{{80, 24}, {140, 40}, {200, 100}, {40, 10}} {
 		u := newUser(t, size[0], size[1]).status().rows(e)
-		for _, keys := range []string{"", "enter", "G"} {
+		for _, keys := range []string{"", "enter", "G", "2", "3", "4", "5"} {
 			if keys != "" {
 				u.keys(keys)
 			}
@@ -142,5 +178,5 @@ func TestSecretsStayAway(t *testing.T) {
 		}
 	}
 	// The twin: what is no secret is there.
-	newUser(t, 200, 100).status().rows(scene.Exchanges()...).keys("enter").wantScreen("x-lane-tag: dev-alice", "accept: application/json")
+	newUser(t, 200, 100).status().rows(scene.Exchanges()...).keys("enter", "2").wantScreen("x-lane-tag: dev-alice", "accept: application/json")
 }

@@ -191,6 +191,15 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return st, err
 }
 
+// Whole asks for one exchange with its bodies and with its secrets.
+func (c *Client) Whole(ctx context.Context, seq uint64) (traffic.Exchange, error) {
+	var w Whole
+	if err := c.do(ctx, http.MethodGet, "/v1/exchanges/"+strconv.FormatUint(seq, 10), &w); err != nil {
+		return traffic.Exchange{}, err
+	}
+	return w.Traffic(), nil
+}
+
 // Stop ends the session and waits until it is gone, or ctx ends. A session that
 // is gone already is no error.
 func (c *Client) Stop(ctx context.Context, force bool) error {

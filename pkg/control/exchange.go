@@ -8,8 +8,8 @@ import (
 	"lane/pkg/traffic"
 )
 
-// Exchange is a traffic.Exchange on the socket. Nothing of it is masked: the
-// viewer does that.
+// Exchange is a traffic.Exchange on the socket, without its bodies and with the
+// secrets of its heads masked. The URL is not: the viewer does that.
 type Exchange struct {
 	Seq      uint64      `json:"seq"`
 	Start    time.Time   `json:"start"`
@@ -62,4 +62,71 @@ func (x *Exchange) Traffic() traffic.Exchange {
 		Code: lane.Code(x.Code), Guard: x.Guard, Note: x.Note, Instance: x.Instance, Addr: x.Addr, Tries: x.Tries,
 		Status: x.Status, ReqSize: x.ReqSize, ResSize: x.ResSize, Err: x.Err, TraceID: x.TraceID,
 		ReqHeader: traffic.HeadOf(x.ReqHead), ResHeader: traffic.HeadOf(x.ResHead), Warnings: x.Warnings}
+}
+
+// Whole is an exchange with its bodies and with its heads as they were, secrets
+// too: it goes over the socket only when its own user asks for that one exchange.
+type Whole struct {
+	Exchange
+	ReqFields []Field `json:"req_fields"`
+	ResFields []Field `json:"res_fields"`
+	ReqCut    bool    `json:"req_cut,omitempty"` // some of the head was too long to be kept
+	ResCut    bool    `json:"res_cut,omitempty"`
+	ReqBody   *Body   `json:"req_body,omitempty"`
+	ResBody   *Body   `json:"res_body,omitempty"`
+}
+
+// Field is a field of a head, in its place.
+type Field struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Body is what was kept of a body.
+type Body struct {
+	Bytes []byte `json:"bytes"`
+	Cut   bool   `json:"cut,omitempty"`
+}
+
+// NewWhole is all of e in its JSON form.
+func NewWhole(e *traffic.Exchange) Whole {
+	w := Whole{Exchange: NewExchange(e), ReqFields: fields(e.ReqHeader), ResFields: fields(e.ResHeader),
+		ReqCut: e.ReqHeader.Cut(), ResCut: e.ResHeader.Cut()}
+	w.ReqHead, w.ResHead = nil, nil
+	if e.ReqBody != nil {
+		w.ReqBody = &Body{e.ReqBody.Bytes, e.ReqBody.Cut}
+	}
+	if e.ResBody != nil {
+		w.ResBody = &Body{e.ResBody.Bytes, e.ResBody.Cut}
+	}
+	return w
+}
+
+func fields(h traffic.Head) []Field {
+	out := []Field{}
+	for _, f := range h.Raw() {
+		out = append(out, Field(f))
+	}
+	return out
+}
+
+func head(in []Field, cut bool) traffic.Head {
+	out := make([]traffic.Field, len(in))
+	for i, f := range in {
+		out[i] = traffic.Field(f)
+	}
+	return traffic.HeadOfFields(out, cut)
+}
+
+// Traffic is w as the exchange that it was made of.
+func (w *Whole) Traffic() traffic.Exchange {
+	e := w.Exchange.Traffic()
+	e.ReqHeader, e.ResHeader = head(w.ReqFields, w.ReqCut), head(w.ResFields, w.ResCut)
+	if w.ReqBody != nil {
+		e.ReqBody = &traffic.Body{Bytes: w.ReqBody.Bytes, Cut: w.ReqBody.Cut}
+	}
+	if w.ResBody != nil {
+		e.ResBody = &traffic.Body{Bytes: w.ResBody.Bytes, Cut: w.ResBody.Cut}
+	}
+	return e
 }

@@ -85,6 +85,19 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 		}
 		reply(w, http.StatusOK, out)
 	})
+	mux.HandleFunc("GET /v1/exchanges/{seq}", func(w http.ResponseWriter, r *http.Request) {
+		seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
+		if err != nil {
+			reply(w, http.StatusBadRequest, failure{Error: err.Error()})
+			return
+		}
+		e, ok := log.Get(seq)
+		if !ok {
+			reply(w, http.StatusNotFound, failure{Error: "exchange " + strconv.FormatUint(seq, 10) + " is not kept any more"})
+			return
+		}
+		reply(w, http.StatusOK, NewWhole(&e))
+	})
 	mux.HandleFunc("POST /v1/stop", func(w http.ResponseWriter, r *http.Request) {
 		if err := sess.Stop(r.Context(), r.URL.Query().Get("force") == "true"); err != nil {
 			reply(w, http.StatusInternalServerError, failure{Error: err.Error()})

@@ -20,6 +20,7 @@ type Status struct {
 	Proxy    string         `json:"proxy"`           // URL of the coloring proxy
 	Mitm     []string       `json:"mitm,omitempty"`  // hosts and services whose TLS the proxy opens
 	CA       string         `json:"ca,omitempty"`    // path of the CA's certificate for that
+	Bodies   bool           `json:"bodies,omitempty"` // bodies are kept
 	Log      string         `json:"log,omitempty"`   // path of a detached session's log
 	Child    string         `json:"child,omitempty"` // the command that the session runs
 	State    string         `json:"state"`           // starting | up | waking | draining

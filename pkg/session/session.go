@@ -244,6 +244,9 @@ func (v view) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint6
 	return v.s.log.Next(ctx, after, rows)
 }
 
+// Exchange is one exchange, with its bodies and its secrets, if it is still kept.
+func (v view) Exchange(seq uint64) (traffic.Exchange, bool) { return v.s.log.Get(seq) }
+
 // stateWord is a trust in one word.
 func stateWord(t lane.RegistryState) string {
 	switch t {

@@ -67,6 +67,9 @@ type Exchange struct {
 	ReqHeader     Head
 	ResHeader     Head
 	Warnings      []string
+
+	// The bodies, nil where none was to be kept. A Log lets the oldest go.
+	ReqBody, ResBody *Body
 }
 
 // Fallback says whether a tagged request was served by the baseline.

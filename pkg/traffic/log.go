@@ -16,6 +16,9 @@ type Log struct {
 	next uint64        // Seq of the next exchange
 	wake chan struct{} // closed at Put when somebody waits
 	wait bool
+
+	bodies int    // bytes of bodies that are kept
+	bare   uint64 // up to here, no row has a body
 }
 
 // NewLog makes a log that keeps the newest size exchanges; size is at least 1.
@@ -28,13 +31,38 @@ func (l *Log) Put(e Exchange) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Seq = l.next
-	l.ring[e.Seq%uint64(len(l.ring))] = e
+	old := &l.ring[e.Seq%uint64(len(l.ring))]
+	l.strip(old)
+	*old = e
 	l.next++
+	if n := e.ReqBody.size() + e.ResBody.size(); n > 0 {
+		l.bodies += n
+		for s := max(l.bare, l.next-min(l.next, uint64(len(l.ring)))); l.bodies > MaxBodies && s < e.Seq; s++ {
+			l.strip(&l.ring[s%uint64(len(l.ring))])
+			l.bare = s
+		}
+	}
 	if l.wait {
 		close(l.wake)
 		l.wake, l.wait = make(chan struct{}), false
 	}
 	return e.Seq
+}
+
+// strip lets the bodies of a row go.
+func (l *Log) strip(e *Exchange) {
+	l.bodies -= e.ReqBody.size() + e.ResBody.size()
+	e.ReqBody, e.ResBody = nil, nil
+}
+
+// Get is one exchange, if it is still there.
+func (l *Log) Get(seq uint64) (Exchange, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.ring[seq%uint64(len(l.ring))]; seq > 0 && e.Seq == seq {
+		return e, true
+	}
+	return Exchange{}, false
 }
 
 // Last is the sequence number of the newest exchange, 0 if there is none.

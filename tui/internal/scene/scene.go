@@ -115,3 +115,46 @@ func Stream(from uint64, n int) []traffic.Exchange {
 	}
 	return out
 }
+
+// Hour is the traffic of the last five minutes: a caller at the gateway, the
+// services that orders calls meanwhile, and a fallback that has ended.
+func Hour() []traffic.Exchange {
+	const l = lane.Name("dev-alice")
+	var out []traffic.Exchange
+	put := func(e traffic.Exchange, at time.Time, took int) {
+		e.Seq, e.Start, e.Took = uint64(len(out))+1, at, time.Duration(took)*time.Millisecond
+		e.First, e.Proto, e.Tries = e.Took, "HTTP/1.1", 1
+		out = append(out, e)
+	}
+	began := Now().Add(-4*time.Minute - 50*time.Second)
+	for i := range 145 {
+		at := began.Add(time.Duration(i) * 2 * time.Second)
+		trace := fmt.Sprintf("%016x%016x", uint64(i+1)*0x9e3779b97f4a7c15, i+1)
+		slow := i * i % 17
+		status := 200
+		if i%29 == 28 {
+			status = 500
+		}
+		charge := traffic.Exchange{Front: traffic.FrontForward, From: "127.0.0.1:53110", Method: "POST", URL: "http://ledger/v1/charge",
+			Service: "ledger", Tag: "dev-alice", Lane: l, Kind: lane.KindFallback, Reason: lane.ReasonLaneAbsent, Instance: "ledger-1", Addr: "10.2.0.21:8080", Status: status, TraceID: trace, ResSize: 64}
+		put(charge, at.Add(4*time.Millisecond), 20+slow)
+		users := traffic.Exchange{Front: traffic.FrontForward, From: "127.0.0.1:53110", Method: "GET", URL: fmt.Sprintf("http://users/v1/users/%d", i),
+			Service: "users", Tag: "dev-alice", Lane: l, Kind: lane.KindFallback, Reason: lane.ReasonLaneAbsent, Instance: "users-7f9c", Addr: "10.2.0.14:8080", Status: 200, TraceID: trace, ResSize: 412}
+		if i > 100 { // bob has joined users to the lane
+			users.Kind, users.Reason, users.Instance, users.Addr = lane.KindLaneMatch, lane.ReasonLaneMatch, "lane:dev-alice:users:77aa", "10.2.0.88:40900"
+		}
+		put(users, at.Add(26*time.Millisecond+time.Duration(slow)*time.Millisecond), 9+slow/2)
+		put(traffic.Exchange{Front: traffic.FrontGuard, From: "10.2.0.9:51022", Method: "POST", URL: "http://10.2.0.77:40117/api/orders", Service: "orders",
+			Tag: "dev-alice", Lane: l, Kind: lane.KindLaneMatch, Reason: lane.ReasonLaneMatch, Guard: traffic.GuardPassed, Addr: "127.0.0.1:8080", Status: status, TraceID: trace, ResSize: 88},
+			at, 42+2*slow)
+		if i%4 == 0 {
+			put(traffic.Exchange{Front: traffic.FrontGuard, From: "10.2.0.44:40222", Method: "GET", URL: "http://10.2.0.77:40117/api/orders", Service: "orders",
+				Kind: lane.KindBaseline, Reason: lane.ReasonUntagged, Guard: traffic.GuardBounced, Instance: "orders-1", Addr: "10.2.0.12:8080", Status: 200, ResSize: 2210}, at.Add(700*time.Millisecond), 6+slow)
+		}
+		if i%10 == 0 {
+			put(traffic.Exchange{Front: traffic.FrontForward, From: "127.0.0.1:53120", Method: "GET", URL: "http://inventory/v1/stock?sku=9", Service: "inventory",
+				Tag: "baseline", Kind: lane.KindBaseline, Reason: lane.ReasonExplicitBaseline, Instance: "inventory-2", Addr: "10.2.0.31:8080", Status: 200, ResSize: 19}, at.Add(time.Second), 3+slow)
+		}
+	}
+	return out
+}

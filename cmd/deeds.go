@@ -1,0 +1,180 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"lane/pkg/compare"
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+	"lane/tui"
+)
+
+// deeds do what keys of the terminal UI ask for: they fetch, send, copy and save.
+type deeds struct {
+	f     *factory
+	whole func(ctx context.Context, seq uint64) (traffic.Exchange, error)
+	// status is asked each time: a session that was started again has another proxy.
+	status func(ctx context.Context) (control.Status, error)
+}
+
+var _ tui.Deeds = (*deeds)(nil)
+
+// kept is a session in this process, which has its exchanges whole.
+type kept interface {
+	Exchange(seq uint64) (traffic.Exchange, bool)
+}
+
+// deedsFor are the deeds for a source of exchanges, nil if it cannot give a whole
+// one.
+func (f *factory) deedsFor(src tui.Source) tui.Deeds {
+	switch s := src.(type) {
+	case remote:
+		return &deeds{f, s.c.Whole, s.Status}
+	case kept:
+		return &deeds{f, func(_ context.Context, seq uint64) (traffic.Exchange, error) {
+			e, ok := s.Exchange(seq)
+			if !ok {
+				return e, fmt.Errorf("exchange %d is not kept any more", seq)
+			}
+			return e, nil
+		}, src.Status}
+	}
+	return nil
+}
+
+func (d *deeds) Whole(ctx context.Context, seq uint64) (traffic.Exchange, error) {
+	return d.whole(ctx, seq)
+}
+
+// replayLimit bounds one request that is sent again, and answerMost what is read
+// of its answer.
+const (
+	replayLimit = 15 * time.Second
+	answerMost  = 8 << 20
+)
+
+func (d *deeds) Send(ctx context.Context, e *traffic.Exchange, tag string) (tui.Answer, error) {
+	st, err := d.status(ctx)
+	if err != nil {
+		return tui.Answer{}, err
+	}
+	roots, err := d.f.sessionRoots(&st)
+	if err != nil {
+		return tui.Answer{}, err
+	}
+	proxy, err := url.Parse(st.Proxy)
+	if err != nil {
+		return tui.Answer{}, fmt.Errorf("the session's proxy: %w", err)
+	}
+	req, err := again(ctx, e, tag)
+	if err != nil {
+		return tui.Answer{}, err
+	}
+	t := &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true, DisableCompression: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	defer t.CloseIdleConnections()
+	client := &http.Client{Transport: t, Timeout: replayLimit,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	began := time.Now()
+	res, err := client.Do(req)
+	if err != nil {
+		return tui.Answer{Answer: compare.Answer{Err: err.Error()}, Took: time.Since(began)}, ctx.Err()
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, answerMost))
+	a := tui.Answer{Took: time.Since(began), Decision: res.Header.Get(lane.HeaderDecision),
+		Answer: compare.Answer{Status: res.StatusCode, Header: res.Header, Body: body}}
+	if err != nil {
+		a.Err = fmt.Sprintf("%d, and its body broke off: %v", res.StatusCode, err)
+	}
+	return a, ctx.Err()
+}
+
+// again is an exchange's request, as it came; tag, if any, takes the place of all
+// that it said of a lane.
+func again(ctx context.Context, e *traffic.Exchange, tag string) (*http.Request, error) {
+	var body io.Reader
+	if e.ReqBody != nil && len(e.ReqBody.Bytes) > 0 {
+		body = bytes.NewReader(e.ReqBody.Bytes)
+	}
+	req, err := http.NewRequestWithContext(ctx, e.Method, traffic.AskedURL(e), body)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range traffic.AskedFields(e) {
+		req.Header[http.CanonicalHeaderKey(f.Name)] = append(req.Header[http.CanonicalHeaderKey(f.Name)], f.Value)
+	}
+	if _, ok := req.Header["User-Agent"]; !ok {
+		req.Header["User-Agent"] = nil // net/http would name itself
+	}
+	if tag != "" {
+		carriers := lane.DefaultCarriers()
+		carriers.Strip(req.Header)
+		req.Header.Set(lane.HeaderTag, tag)
+	}
+	return req, nil
+}
+
+// clipboardMost is the longest text that terminals take.
+const clipboardMost = 70_000
+
+// Copy uses tmux's own clipboard inside of tmux, which lets no sequence of a
+// program through by default; else the terminal's, by OSC 52, which nobody
+// acknowledges; and a file where there is neither.
+func (d *deeds) Copy(ctx context.Context, text string) (string, error) {
+	if d.f.getenv("TMUX") != "" {
+		if tmux, err := exec.LookPath("tmux"); err == nil {
+			c := exec.CommandContext(ctx, tmux, "load-buffer", "-w", "-")
+			c.Stdin = bytes.NewBufferString(text)
+			if c.Run() == nil {
+				return "in tmux's buffer (prefix ] pastes it)", nil
+			}
+		}
+	}
+	if term := d.f.getenv("TERM"); len(text) <= clipboardMost && term != "linux" && d.f.getenv("TMUX") == "" {
+		_, err := io.WriteString(d.f.io.Out, tui.OSC52(text))
+		return "sent to the terminal's clipboard", err
+	}
+	dir, err := d.f.runtimeDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "copied.sh")
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	return d.save(path, []byte(text+"\n"))
+}
+
+// Save writes into the directory in which lane was started.
+func (d *deeds) Save(name string, content []byte) (string, error) {
+	if _, err := d.save(filepath.Join(d.f.dir, name), content); err != nil {
+		return "", err
+	}
+	return "./" + name, nil
+}
+
+// save never writes over a file that is there.
+func (d *deeds) save(path string, content []byte) (string, error) {
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = out.Write(content)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(path))
+	}
+	return path, nil
+}

@@ -1,0 +1,246 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Answer is a response. Err says that there was none.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	NoBody bool // the body is not known: it is not compared
+	Err    string
+}
+
+// Difference is one thing in which two answers differ. Old or New is empty where
+// it is missing.
+type Difference struct {
+	Where string `json:"where"` // status | header NAME | body | body PATH, as in body .items[2].price
+	Old   string `json:"old"`
+	New   string `json:"new"`
+}
+
+// Ignored are the differences that say nothing: they are there between any two
+// answers, or are lane's own words.
+func Ignored() []string {
+	return []string{"header date", "header age", "header content-length", "header transfer-encoding", "header connection",
+		"header keep-alive", "header via", "header x-lane-*", "header traceparent", "header tracestate", "header x-request-id",
+		"header x-b3-*", "header x-envoy-*", "header server-timing"}
+}
+
+// CheckIgnore says what is wrong with a pattern of an ignore list, nil if nothing
+// is.
+func CheckIgnore(pattern string) error {
+	where, rest, _ := strings.Cut(pattern, " ")
+	if where != "status" && where != "header" && where != "body" || rest == "" && where == "header" {
+		return fmt.Errorf("%q: write 'status', 'header NAME', 'body' or 'body PATH', e.g. 'header etag' or 'body .items[*].id'", pattern)
+	}
+	if _, err := path.Match(glob(pattern), ""); err != nil {
+		return fmt.Errorf("%q: %w", pattern, err)
+	}
+	return nil
+}
+
+// mostDifferences bounds a list that nobody would read.
+const mostDifferences = 1000
+
+// Diff lists in what two answers differ. ignore are patterns of Where in which *
+// stands for any characters.
+func Diff(old, new Answer, ignore []string) []Difference {
+	d := diff{ignore: make([]string, len(ignore))}
+	for i, p := range ignore {
+		d.ignore[i] = glob(p)
+	}
+	d.add("status", outcome(&old), outcome(&new))
+	if old.Err != "" || new.Err != "" {
+		return d.out
+	}
+	d.headers(old.Header, new.Header)
+	if old.NoBody || new.NoBody || bytes.Equal(old.Body, new.Body) {
+		return d.out
+	}
+	d.bodies(old.Body, new.Body)
+	return d.out
+}
+
+type diff struct {
+	ignore []string
+	out    []Difference
+}
+
+// glob makes path.Match's pattern of one in which only * means something, and / is
+// a character like others.
+func glob(p string) string {
+	return strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "?", `\?`, "/", "\x00").Replace(strings.ToLower(p))
+}
+
+func (d *diff) add(where, old, new string) {
+	if old == new || len(d.out) == mostDifferences {
+		return
+	}
+	name := strings.ReplaceAll(strings.ToLower(where), "/", "\x00")
+	for _, p := range d.ignore {
+		if ok, _ := path.Match(p, name); ok {
+			return
+		}
+		// What is below an ignored value is ignored with it.
+		if prefix := p; strings.HasPrefix(prefix, "body") && below(prefix, name) {
+			return
+		}
+	}
+	d.out = append(d.out, Difference{where, old, new})
+}
+
+// below reports whether a part of name that ends before . or [ matches.
+func below(pattern, name string) bool {
+	for i, c := range name {
+		if c == '.' || c == '[' || c == ' ' {
+			if ok, _ := path.Match(pattern, name[:i]); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func outcome(a *Answer) string {
+	if a.Err != "" {
+		return "no answer: " + a.Err
+	}
+	return strconv.Itoa(a.Status)
+}
+
+func (d *diff) headers(old, new http.Header) {
+	a, b := lower(old), lower(new)
+	names := maps.Clone(a)
+	maps.Copy(names, b)
+	for _, k := range slices.Sorted(maps.Keys(names)) {
+		d.add("header "+k, a[k], b[k])
+	}
+}
+
+func lower(h http.Header) map[string]string {
+	out := map[string]string{}
+	for k, v := range h {
+		k = strings.ToLower(k)
+		if was, ok := out[k]; ok {
+			v = append([]string{was}, v...)
+		}
+		out[k] = strings.Join(v, ", ")
+	}
+	return out
+}
+
+func (d *diff) bodies(old, new []byte) {
+	a, errA := decode(old)
+	b, errB := decode(new)
+	if errA == nil && errB == nil {
+		d.values("body ", a, b)
+		return
+	}
+	x, y := strings.Split(string(old), "\n"), strings.Split(string(new), "\n")
+	if len(x) == 1 && len(y) == 1 {
+		d.add("body", string(old), string(new))
+		return
+	}
+	for i := range max(len(x), len(y)) {
+		d.add("body line "+strconv.Itoa(i+1), at(x, i), at(y, i))
+	}
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}
+
+// decode reads JSON, numbers as they are written.
+func decode(b []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if dec.More() {
+		return nil, fmt.Errorf("more than one value")
+	}
+	return v, nil
+}
+
+func (d *diff) values(where string, a, b any) {
+	switch x := a.(type) {
+	case map[string]any:
+		if y, ok := b.(map[string]any); ok {
+			names := maps.Clone(x)
+			maps.Copy(names, y)
+			for _, k := range slices.Sorted(maps.Keys(names)) {
+				va, inA := x[k]
+				vb, inB := y[k]
+				d.member(where+member(k), va, vb, inA, inB)
+			}
+			return
+		}
+	case []any:
+		if y, ok := b.([]any); ok {
+			for i := range max(len(x), len(y)) {
+				var va, vb any
+				if i < len(x) {
+					va = x[i]
+				}
+				if i < len(y) {
+					vb = y[i]
+				}
+				d.member(where+"["+strconv.Itoa(i)+"]", va, vb, i < len(x), i < len(y))
+			}
+			return
+		}
+	}
+	if where == "body " {
+		where = "body"
+	}
+	d.add(where, text(a), text(b))
+}
+
+func (d *diff) member(where string, a, b any, inA, inB bool) {
+	switch {
+	case inA && inB:
+		d.values(where, a, b)
+	case inA:
+		d.add(where, text(a), "")
+	default:
+		d.add(where, "", text(b))
+	}
+}
+
+// member is a name as a step of a path: .name, or ["a name"].
+func member(k string) string {
+	for _, r := range k {
+		if !(r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+			return "[" + strconv.Quote(k) + "]"
+		}
+	}
+	if k == "" {
+		return `[""]`
+	}
+	return "." + k
+}
+
+// text is a value as JSON.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}

@@ -1,0 +1,247 @@
+package har
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"lane/pkg/traffic"
+)
+
+// The types are those of the HAR 1.2 specification
+// (http://www.softwareishard.com/blog/har-12-spec/); fields of ours begin with an
+// underscore, as it says. A size or a time that is not known is -1.
+type (
+	archive struct {
+		Log log `json:"log"`
+	}
+	log struct {
+		Version string  `json:"version"`
+		Creator creator `json:"creator"`
+		Entries []entry `json:"entries"`
+		Comment string  `json:"comment,omitempty"`
+	}
+	creator struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	}
+	entry struct {
+		Started  string   `json:"startedDateTime"`
+		Time     float64  `json:"time"`
+		Request  request  `json:"request"`
+		Response response `json:"response"`
+		Cache    struct{} `json:"cache"`
+		Timings  timings  `json:"timings"`
+		ServerIP string   `json:"serverIPAddress,omitempty"`
+		Comment  string   `json:"comment,omitempty"`
+		Lane     string   `json:"_lane,omitempty"`
+		Service  string   `json:"_service,omitempty"`
+		Route    string   `json:"_route"`
+		Reason   string   `json:"_reason,omitempty"`
+		Instance string   `json:"_instance,omitempty"`
+		Trace    string   `json:"_traceId,omitempty"`
+		Marked   bool     `json:"_marked,omitempty"`
+	}
+	request struct {
+		Method      string    `json:"method"`
+		URL         string    `json:"url"`
+		HTTPVersion string    `json:"httpVersion"`
+		Cookies     []pair    `json:"cookies"`
+		Headers     []pair    `json:"headers"`
+		QueryString []pair    `json:"queryString"`
+		PostData    *postData `json:"postData,omitempty"`
+		HeadersSize int       `json:"headersSize"`
+		BodySize    int64     `json:"bodySize"`
+	}
+	response struct {
+		Status      int     `json:"status"`
+		StatusText  string  `json:"statusText"`
+		HTTPVersion string  `json:"httpVersion"`
+		Cookies     []pair  `json:"cookies"`
+		Headers     []pair  `json:"headers"`
+		Content     content `json:"content"`
+		RedirectURL string  `json:"redirectURL"`
+		HeadersSize int     `json:"headersSize"`
+		BodySize    int64   `json:"bodySize"`
+		Error       string  `json:"_error,omitempty"`
+	}
+	pair struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+	postData struct {
+		MimeType string `json:"mimeType"`
+		Params   []pair `json:"params"`
+		Text     string `json:"text"`
+		Comment  string `json:"comment,omitempty"`
+	}
+	content struct {
+		Size     int64  `json:"size"`
+		MimeType string `json:"mimeType"`
+		Text     string `json:"text,omitempty"`
+		Encoding string `json:"encoding,omitempty"`
+		Comment  string `json:"comment,omitempty"`
+	}
+	timings struct {
+		Send    float64 `json:"send"`
+		Wait    float64 `json:"wait"`
+		Receive float64 `json:"receive"`
+	}
+)
+
+// Options are what an archive says of itself.
+type Options struct {
+	Version string // of this program
+	Comment string
+	Marked  map[uint64]bool // exchanges that the user marked, by Seq
+}
+
+// Encode makes an archive of exchanges, in their order.
+func Encode(rows []traffic.Exchange, o Options) ([]byte, error) {
+	a := archive{log{Version: "1.2", Creator: creator{"lane", o.Version}, Entries: make([]entry, len(rows)), Comment: clean(o.Comment)}}
+	for i := range rows {
+		a.Log.Entries[i] = newEntry(&rows[i], o.Marked[rows[i].Seq])
+	}
+	return json.MarshalIndent(a, "", "  ")
+}
+
+func newEntry(e *traffic.Exchange, marked bool) entry {
+	wait := e.First
+	if wait == 0 {
+		wait = e.Took
+	}
+	return entry{
+		Started: e.Start.Format("2006-01-02T15:04:05.000Z07:00"), Time: ms(e.Took),
+		Request: newRequest(e), Response: newResponse(e),
+		Timings:  timings{Send: 0, Wait: ms(wait), Receive: ms(max(e.Took-wait, 0))},
+		ServerIP: ip(e.Addr), Comment: clean(traffic.Route(e) + ": " + traffic.Why(e)),
+		Lane: clean(string(e.Lane)), Service: clean(e.Service), Route: traffic.Route(e), Reason: clean(string(e.Reason)),
+		Instance: clean(e.Instance), Trace: clean(e.TraceID), Marked: marked,
+	}
+}
+
+func newRequest(e *traffic.Exchange) request {
+	u := traffic.MaskURL(e.URL)
+	if e.Method == "CONNECT" {
+		u = "https://" + u + "/" // a viewer wants a URL
+	}
+	r := request{Method: clean(e.Method), URL: uri(u), HTTPVersion: version(e.Proto), Cookies: []pair{},
+		Headers: fields(e.ReqHeader), QueryString: query(u), HeadersSize: -1, BodySize: e.ReqSize}
+	if e.ReqBody != nil && len(e.ReqBody.Bytes) > 0 {
+		mime := e.ReqHeader.Get("Content-Type")
+		text, encoding, comment := bodyText(e.ReqBody, mime, e.ReqHeader.Get("Content-Encoding"))
+		if encoding != "" {
+			comment = strings.TrimSpace("base64 " + comment)
+		}
+		r.PostData = &postData{MimeType: clean(mime), Params: []pair{}, Text: text, Comment: comment}
+	}
+	return r
+}
+
+func newResponse(e *traffic.Exchange) response {
+	mime := e.ResHeader.Get("Content-Type")
+	c := content{Size: e.ResSize, MimeType: clean(mime)}
+	if mime == "" {
+		c.MimeType = "x-unknown"
+	}
+	if e.ResBody != nil {
+		c.Text, c.Encoding, c.Comment = bodyText(e.ResBody, mime, e.ResHeader.Get("Content-Encoding"))
+	}
+	r := response{Status: e.Status, StatusText: "", HTTPVersion: version(e.Proto), Cookies: []pair{},
+		Headers: fields(e.ResHeader), Content: c, RedirectURL: clean(traffic.MaskURL(e.ResHeader.Get("Location"))), HeadersSize: -1, BodySize: e.ResSize}
+	if e.Failed() && e.Status == 0 {
+		r.Error = clean(traffic.Outcome(e))
+	}
+	return r
+}
+
+// bodyText is a body as JSON can hold it: its text, masked, or base64 of what is
+// no text.
+func bodyText(b *traffic.Body, mime, coding string) (text, encoding, comment string) {
+	if b.Cut {
+		comment = "cut: only the first bytes were kept"
+	}
+	kind := traffic.KindOf(mime, coding, b.Bytes)
+	if kind == traffic.BodyBinary || kind == traffic.BodyGRPC || !utf8.Valid(b.Bytes) {
+		return base64.StdEncoding.EncodeToString(b.Bytes), "base64", comment
+	}
+	return string(traffic.MaskBody(kind, b.Bytes)), "", comment
+}
+
+// fields are a head's, cookies among them, with their secrets masked. Cookies have
+// no list of their own: all of one is its secret.
+func fields(h traffic.Head) []pair {
+	out := []pair{}
+	for _, f := range h.Fields() {
+		out = append(out, pair{clean(f.Name), clean(f.Value)})
+	}
+	return out
+}
+
+// query are the parameters of a URL, as far as they can be read.
+func query(u string) []pair {
+	out := []pair{}
+	_, q, _ := strings.Cut(u, "?")
+	q, _, _ = strings.Cut(q, "#")
+	for p := range strings.SplitSeq(q, "&") {
+		if p == "" {
+			continue
+		}
+		k, v, _ := strings.Cut(p, "=")
+		out = append(out, pair{unescape(k), unescape(v)})
+	}
+	return out
+}
+
+func unescape(s string) string {
+	if t, err := url.QueryUnescape(s); err == nil {
+		return clean(t)
+	}
+	return clean(s)
+}
+
+// clean makes a string that JSON can hold without loss: bytes that are no UTF-8
+// are written as escapes, control characters too.
+func clean(s string) string { return traffic.Printable(s) }
+
+// uri is a URL in the characters that one may have (RFC 3986).
+func uri(u string) string {
+	if !strings.Contains(u, "://") {
+		return "http://unknown/"
+	}
+	var b strings.Builder
+	for i := 0; i < len(u); i++ {
+		if c := u[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>\\^`{|}", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+func version(proto string) string {
+	if strings.HasPrefix(proto, "HTTP/") {
+		return clean(proto)
+	}
+	return "HTTP/1.1"
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// ip is the address of host:port without its port, empty if it is none.
+func ip(addr string) string {
+	i := strings.LastIndexByte(addr, ':')
+	if i < 0 {
+		return ""
+	}
+	host := strings.Trim(addr[:i], "[]")
+	if strings.Trim(host, "0123456789abcdef.:") != "" || !strings.ContainsAny(host, ".:") {
+		return ""
+	}
+	return host
+}

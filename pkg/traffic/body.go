@@ -1,0 +1,142 @@
+package traffic
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"mime"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of what is kept of bodies, in bytes: of one, and of all in a Log.
+const (
+	MaxBody   = 64 << 10
+	MaxBodies = 32 << 20
+)
+
+// Body is what was kept of a body. It is a value: nothing of it changes.
+type Body struct {
+	Bytes []byte
+	Cut   bool // there was more
+}
+
+// Keep adds bytes to a body that is on its way, up to MaxBody.
+func (b *Body) Keep(p []byte) {
+	room := MaxBody - len(b.Bytes)
+	if len(p) > room {
+		b.Cut = true
+		p = p[:room]
+	}
+	b.Bytes = append(b.Bytes, p...)
+}
+
+// Full says that no more can be kept.
+func (b *Body) Full() bool { return len(b.Bytes) >= MaxBody }
+
+func (b *Body) size() int {
+	if b == nil {
+		return 0
+	}
+	return cap(b.Bytes)
+}
+
+// Kind of a body's content, for showing it.
+type BodyKind uint8
+
+// The kinds.
+const (
+	BodyText BodyKind = iota
+	BodyJSON
+	BodyForm
+	BodyGRPC
+	BodyBinary
+)
+
+// KindOf says what a body is by its Content-Type, its Content-Encoding and, as
+// these may be wrong, its bytes.
+func KindOf(contentType, encoding string, b []byte) BodyKind {
+	media, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		media = strings.ToLower(strings.TrimSpace(contentType))
+	}
+	switch {
+	case media == "application/grpc" || strings.HasPrefix(media, "application/grpc+"):
+		return BodyGRPC
+	case encoding != "" && !strings.EqualFold(encoding, "identity"), !isText(b):
+		return BodyBinary
+	case media == "application/json" || strings.HasSuffix(media, "+json"):
+		return BodyJSON
+	case media == "application/x-www-form-urlencoded":
+		return BodyForm
+	}
+	if t := bytes.TrimLeft(b, " \t\r\n"); len(t) > 0 && (t[0] == '{' || t[0] == '[') {
+		return BodyJSON
+	}
+	return BodyText
+}
+
+// isText says that bytes are UTF-8 without what no text has. A body may have been
+// cut in the middle of a character.
+func isText(b []byte) bool {
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			return len(b) < utf8.UTFMax && !utf8.FullRune(b)
+		}
+		if r < 0x20 && r != '\n' && r != '\r' && r != '\t' && r != '\f' || r == 0x7f {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// member is a member of a JSON object whose value is no object and no array. It
+// works on JSON that was cut as well.
+var member = regexp.MustCompile(`("(?:[^"\\]|\\.)*")(\s*:\s*)("(?:[^"\\]|\\.)*"?|-?[0-9][0-9.eE+-]*|true|false)`)
+
+// MaskBody masks what the names of form fields and JSON members say is secret.
+// Spelling and order stay.
+func MaskBody(kind BodyKind, b []byte) []byte {
+	switch kind {
+	case BodyForm:
+		return []byte(maskQuery(string(b)))
+	case BodyJSON, BodyText:
+		return member.ReplaceAllFunc(b, func(m []byte) []byte {
+			parts := member.FindSubmatch(m)
+			if !secretName(strings.Trim(string(parts[1]), `"`)) {
+				return m
+			}
+			return []byte(string(parts[1]) + string(parts[2]) + `"` + Masked + `"`)
+		})
+	}
+	return b
+}
+
+// decodedMost bounds what becomes of a compressed body.
+const decodedMost = 1 << 20
+
+// Decoded is a body as it was before Content-Encoding; ok is false for one that
+// is unknown or broken. Of a body that was cut it is what can be read.
+func Decoded(encoding string, b []byte) (out []byte, ok bool) {
+	var r io.Reader
+	var err error
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		return b, true
+	case "gzip", "x-gzip":
+		r, err = gzip.NewReader(bytes.NewReader(b))
+	case "deflate":
+		r, err = zlib.NewReader(bytes.NewReader(b))
+	default:
+		return nil, false
+	}
+	if err != nil {
+		return nil, false
+	}
+	out, err = io.ReadAll(io.LimitReader(r, decodedMost))
+	return out, err == nil || len(out) > 0
+}

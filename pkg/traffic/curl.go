@@ -1,0 +1,203 @@
+package traffic
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"lane/pkg/lane"
+)
+
+// CurlOptions say by which way a curl line sends its request.
+type CurlOptions struct {
+	Proxy   string // the session's coloring proxy; empty: none
+	CA      string // path of a certificate for https; empty: curl's own
+	Secrets bool   // write them as they were; otherwise they are masked
+}
+
+// NoCurlError says why an exchange cannot be written as a curl line.
+type NoCurlError struct{ Why string }
+
+func (e *NoCurlError) Error() string { return e.Why }
+
+// Repeatable says whether an exchange's request can be sent again as it was: nil,
+// or the reason against it.
+func Repeatable(e *Exchange) error {
+	no := func(why string) error { return &NoCurlError{why} }
+	switch {
+	case e.Method == "CONNECT":
+		return no("a tunnel shows no request")
+	case e.Proto == "ws" || e.Proto == "upgrade":
+		return no("the connection switched to another protocol")
+	case strings.HasPrefix(strings.ToLower(e.ReqHeader.Get("Content-Type")), "application/grpc"):
+		return no("curl speaks no gRPC")
+	case !strings.HasPrefix(e.URL, "http://") && !strings.HasPrefix(e.URL, "https://"):
+		return no("its URL is not known")
+	case strings.HasSuffix(e.URL, "…"):
+		return no("its URL was too long to be kept")
+	case e.ReqHeader.Cut():
+		return no("its head was too long to be kept")
+	case e.ReqSize > 0 && e.ReqBody == nil:
+		return no("its body was not kept; a session with --bodies keeps them")
+	case e.ReqBody != nil && (e.ReqBody.Cut || int64(len(e.ReqBody.Bytes)) != e.ReqSize):
+		return no("its body was too long to be kept")
+	}
+	return nil
+}
+
+// own are fields that belong to one connection, to one hop, or to the length of a
+// body, and are not part of what was asked.
+var own = map[string]bool{
+	"connection": true, "proxy-connection": true, "keep-alive": true, "te": true, "trailer": true,
+	"transfer-encoding": true, "upgrade": true, "content-length": true, "expect": true, "host": true,
+	"proxy-authorization": true, lane.HeaderHops: true, lane.HeaderGuard: true, lane.HeaderVia: true,
+}
+
+// AskedFields are the fields of a request that are to be sent again through a
+// session's proxy: none that belongs to one connection or one hop. Secrets are in
+// it. What came to a guard without a tag says so: the proxy would put one on.
+func AskedFields(e *Exchange) []Field {
+	out := slices.DeleteFunc(e.ReqHeader.Raw(), func(f Field) bool { return own[strings.ToLower(f.Name)] || !fieldName(f.Name) })
+	if e.Front == FrontGuard && e.Tag == "" {
+		out = append(out, Field{lane.HeaderTag, lane.BaselineTag})
+	}
+	return out
+}
+
+// AskedURL is the URL by which the request reaches the same service through a
+// session's proxy: what came to a guard was asked by the guard's address.
+func AskedURL(e *Exchange) string {
+	if e.Front != FrontGuard || e.Service == "" {
+		return e.URL
+	}
+	scheme, rest, _ := strings.Cut(e.URL, "://")
+	at := strings.IndexAny(rest, "/?#")
+	if at < 0 {
+		return scheme + "://" + e.Service
+	}
+	return scheme + "://" + e.Service + rest[at:]
+}
+
+// Curl is a line for a POSIX shell that sends an exchange's request again: the
+// same method, URL, fields and body, byte for byte, when its secrets are not
+// masked. A body that is no text goes through printf. Characters beyond ASCII in a
+// URL, which none may have (RFC 3986), curl itself writes as escapes.
+func Curl(e *Exchange, o CurlOptions) (string, error) {
+	if err := Repeatable(e); err != nil {
+		return "", err
+	}
+	url := AskedURL(e)
+	if !o.Secrets {
+		url = MaskURL(url)
+	}
+	// -g and --path-as-is: curl must not read brackets and dots its own way.
+	args := []string{"curl", "-g", "--path-as-is"}
+	add := func(words ...string) {
+		for _, w := range words {
+			args = append(args, ShellWord(w))
+		}
+	}
+	if o.Proxy != "" {
+		add("-x", o.Proxy, "--noproxy", "")
+	}
+	if o.CA != "" && strings.HasPrefix(url, "https://") {
+		add("--cacert", o.CA)
+	}
+	var body []byte
+	if e.ReqBody != nil {
+		body = e.ReqBody.Bytes
+	}
+	switch {
+	case e.Method == "HEAD":
+		add("-I")
+	case e.Method == "GET" && len(body) == 0:
+	default:
+		add("-X", e.Method)
+	}
+	has := map[string]bool{}
+	for _, f := range AskedFields(e) {
+		has[strings.ToLower(f.Name)] = true
+		if !o.Secrets {
+			f.Value = MaskHeaderValue(f.Name, f.Value)
+		}
+		if f.Value == "" {
+			add("-H", f.Name+";") // curl's spelling of a field without a value
+		} else {
+			add("-H", f.Name+": "+f.Value)
+		}
+	}
+	// What curl would add by itself.
+	for _, name := range []string{"User-Agent", "Accept", "Content-Type"} {
+		if !has[strings.ToLower(name)] && (name != "Content-Type" || len(body) > 0) {
+			add("-H", name+":")
+		}
+	}
+	pipe := ""
+	if len(body) > 0 {
+		if !o.Secrets {
+			body = MaskBody(KindOf(e.ReqHeader.Get("Content-Type"), e.ReqHeader.Get("Content-Encoding"), body), body)
+		}
+		add("-H", "Expect:")
+		if shellText(body) {
+			add("--data-raw", string(body))
+		} else {
+			pipe = "printf " + printfWord(body) + " | "
+			add("--data-binary", "@-")
+		}
+	}
+	add(url)
+	return pipe + strings.Join(args, " "), nil
+}
+
+// ShellWord makes one word of s for a POSIX shell.
+func ShellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// shellText says that bytes can stand between quotes on a line that is pasted:
+// control characters would be keys there.
+func shellText(b []byte) bool {
+	if !utf8.Valid(b) {
+		return false
+	}
+	for _, r := range string(b) {
+		if r != '\n' && !printable(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// printfWord is bytes as the format of printf, of which octal escapes of three
+// digits are known to every shell.
+func printfWord(b []byte) string {
+	var s strings.Builder
+	s.WriteByte('\'')
+	for _, c := range b {
+		switch {
+		case c == '%':
+			s.WriteString("%%")
+		case c >= 0x20 && c < 0x7f && c != '\'' && c != '\\':
+			s.WriteByte(c)
+		default:
+			fmt.Fprintf(&s, `\%03o`, c)
+		}
+	}
+	s.WriteByte('\'')
+	return s.String()
+}
+
+// fieldName says that a field's name is one that a message may have.
+func fieldName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,195 @@
+package tui
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"lane/pkg/traffic"
+)
+
+// bodyLinesMost and hexMost bound what is drawn of a body, in lines and bytes.
+const (
+	bodyLinesMost = 2000
+	hexMost       = 512
+)
+
+// bodyLines is a body for reading: JSON indented, forms a pair on a line, gRPC
+// message by message, the beginning of what is binary in hex. n is how long the
+// body was in all.
+func bodyLines(b *traffic.Body, n int64, h traffic.Head, t text, w int) []cell {
+	p := &page{t: t, w: w}
+	raw := b.Bytes
+	mime, coding := h.Get("Content-Type"), h.Get("Content-Encoding")
+	title := "Body, " + size(n)
+	if b.Cut {
+		title += ", the first " + size(int64(len(raw))) + " were kept"
+	}
+	if out, ok := traffic.Decoded(coding, raw); ok && coding != "" {
+		title += ", " + coding + ", " + size(int64(len(out))) + " in clear"
+		raw, coding = out, ""
+	}
+	kind := traffic.KindOf(mime, coding, raw)
+	p.put(0, title+":", bold)
+	switch kind {
+	case traffic.BodyGRPC:
+		p.frames(raw, b.Cut)
+	case traffic.BodyBinary:
+		p.hex(raw)
+	case traffic.BodyForm:
+		for pair := range bytes.SplitSeq(traffic.MaskBody(kind, raw), []byte("&")) {
+			p.put(0, string(pair), plain)
+		}
+	default:
+		masked := traffic.MaskBody(kind, raw)
+		var out bytes.Buffer
+		if kind == traffic.BodyJSON && json.Indent(&out, masked, "", "  ") == nil {
+			masked = out.Bytes()
+		}
+		p.text(masked)
+	}
+	return p.lines
+}
+
+// text puts lines as they are, indents too.
+func (p *page) text(b []byte) {
+	n := 0
+	for line := range bytes.Lines(b) {
+		if n++; n > bodyLinesMost {
+			p.put(0, "... and more", faint)
+			return
+		}
+		s := strings.ReplaceAll(strings.TrimRight(string(line), "\r\n"), "\t", "    ")
+		body := strings.TrimLeft(s, " ")
+		indent := min(len(s)-len(body), p.w/2)
+		for _, l := range wrap(p.t.clean(body, 1<<16), p.w-indent, 50) {
+			p.lines = append(p.lines, cell{strings.Repeat(" ", indent) + l, plain})
+		}
+		if body == "" {
+			p.blank()
+		}
+	}
+}
+
+// hex puts the beginning of bytes as offset, hex and characters.
+func (p *page) hex(b []byte) {
+	per := 16
+	if p.w < 76 {
+		per = 8
+	}
+	for at := 0; at < min(len(b), hexMost); at += per {
+		row := b[at:min(at+per, len(b), hexMost)]
+		var hex, chars strings.Builder
+		for _, c := range row {
+			fmt.Fprintf(&hex, "%02x ", c)
+			if c < 0x20 || c > 0x7e {
+				c = '.'
+			}
+			chars.WriteByte(c)
+		}
+		p.lines = append(p.lines, cell{cut(fmt.Sprintf("%06x  %s %s", at, fit(hex.String(), 3*per), chars.String()), p.w), plain})
+	}
+	if len(b) > hexMost {
+		p.put(0, "... "+size(int64(len(b)-hexMost))+" more", faint)
+	}
+}
+
+// frames puts the messages of a gRPC body: a byte that says whether it is
+// compressed, four bytes of length, and the message (the gRPC protocol over
+// HTTP/2, "Length-Prefixed-Message").
+func (p *page) frames(b []byte, cutOff bool) {
+	for i := 1; len(b) > 0; i++ {
+		if len(b) < 5 {
+			p.put(0, "then "+size(int64(len(b)))+" of a frame's head", faint)
+			return
+		}
+		n := binary.BigEndian.Uint32(b[1:5])
+		compressed := ""
+		if b[0] != 0 {
+			compressed = ", compressed"
+		}
+		p.put(0, "Message "+count(uint64(i))+", "+size(int64(n))+compressed, bold)
+		rest := b[5:]
+		whole := uint64(n) <= uint64(len(rest))
+		msg := rest[:min(uint64(n), uint64(len(rest)))]
+		if lines, ok := protoLines(msg, 0); ok && whole && compressed == "" {
+			for _, l := range lines {
+				p.put(2, l, plain)
+			}
+		} else {
+			p.hex(msg)
+		}
+		if !whole {
+			if cutOff {
+				p.put(2, "(cut)", faint)
+			}
+			return
+		}
+		b = rest[n:]
+	}
+}
+
+// protoLines reads a protobuf message without its description: fields have
+// numbers, and what is a string, a message or bytes is a guess. ok is false for
+// what is no message.
+func protoLines(b []byte, depth int) (lines []string, ok bool) {
+	if depth > 8 {
+		return nil, false
+	}
+	for len(b) > 0 {
+		key, n := binary.Uvarint(b)
+		if n <= 0 || key>>3 == 0 || key>>3 > 1<<29 {
+			return nil, false
+		}
+		b = b[n:]
+		field := fmt.Sprint(key >> 3)
+		switch key & 7 {
+		case 0:
+			v, n := binary.Uvarint(b)
+			if n <= 0 {
+				return nil, false
+			}
+			lines, b = append(lines, fmt.Sprintf("%s: %d", field, v)), b[n:]
+		case 1:
+			if len(b) < 8 {
+				return nil, false
+			}
+			lines, b = append(lines, fmt.Sprintf("%s: 0x%016x", field, binary.LittleEndian.Uint64(b))), b[8:]
+		case 5:
+			if len(b) < 4 {
+				return nil, false
+			}
+			lines, b = append(lines, fmt.Sprintf("%s: 0x%08x", field, binary.LittleEndian.Uint32(b))), b[4:]
+		case 2:
+			size, n := binary.Uvarint(b)
+			if n <= 0 || size > uint64(len(b)-n) {
+				return nil, false
+			}
+			v := b[n : n+int(size)]
+			b = b[n+int(size):]
+			lines = append(lines, protoValue(field, v, depth)...)
+		default:
+			return nil, false
+		}
+	}
+	return lines, true
+}
+
+func protoValue(field string, v []byte, depth int) []string {
+	if len(v) > 0 && traffic.KindOf("text/plain", "", v) != traffic.BodyBinary {
+		return []string{fmt.Sprintf("%s: %q", field, v)}
+	}
+	if inner, ok := protoLines(v, depth+1); ok && len(v) > 0 {
+		out := []string{field + ": {"}
+		for _, l := range inner {
+			out = append(out, "  "+l)
+		}
+		return append(out, "}")
+	}
+	if len(v) == 0 {
+		return []string{field + `: ""`}
+	}
+	return []string{fmt.Sprintf("%s: %d bytes %.64x", field, len(v), v)}
+}

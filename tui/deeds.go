@@ -1,0 +1,231 @@
+package tui
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"lane/pkg/compare"
+	"lane/pkg/har"
+	"lane/pkg/traffic"
+)
+
+// Deeds are what keys do outside of the screen. Whoever owns the engine does
+// them: this package sends nothing by itself.
+type Deeds interface {
+	// Whole is an exchange with its bodies, as far as they were kept, and with its
+	// secrets.
+	Whole(ctx context.Context, seq uint64) (traffic.Exchange, error)
+	// Send sends the request of a whole exchange again, through the session's
+	// proxy. tag replaces the tag that it had; empty leaves all as it was.
+	Send(ctx context.Context, e *traffic.Exchange, tag string) (Answer, error)
+	// Copy brings a text to the user's clipboard, as well as the terminal can do
+	// that, and says in a few words where it is now.
+	Copy(ctx context.Context, text string) (where string, err error)
+	// Save writes a new file that only the user can read, and returns its path.
+	Save(name string, content []byte) (path string, err error)
+}
+
+// Answer is what came of a request that was sent again.
+type Answer struct {
+	compare.Answer
+	Took     time.Duration
+	Decision string // X-Lane-Decision
+}
+
+// deedLimit bounds what a key starts.
+const deedLimit = 35 * time.Second
+
+// What deeds tell the model.
+type (
+	wholeMsg struct {
+		seq uint64
+		e   traffic.Exchange
+		err error
+	}
+	answersMsg struct{ answers answers }
+	doneMsg    struct{ notice string }
+)
+
+// async makes a command of a deed: it runs beside the screen, and ends with it.
+func (m *model) async(f func(context.Context) tea.Msg) {
+	if m.work != nil {
+		m.do = m.work(f)
+	}
+}
+
+// failure is a notice of what a deed could not do.
+func (m *model) failure(what string, err error) doneMsg {
+	return doneMsg{what + ": " + m.fixed.text.clean(err.Error(), 300)}
+}
+
+// fetch asks for the open exchange's bodies and heads.
+func (m model) fetch() model {
+	if m.deeds == nil {
+		return m
+	}
+	d, seq := m.deeds, m.detail.of.Seq
+	m.async(func(ctx context.Context) tea.Msg {
+		e, err := d.Whole(ctx, seq)
+		return wholeMsg{seq, e, err}
+	})
+	return m
+}
+
+// copyCurl copies the exchange as a curl line, its secrets masked unless the user
+// has said yes to them.
+func (m model) copyCurl(e traffic.Exchange, secrets bool) model {
+	d, o := m.deeds, m.curlOptions()
+	o.Secrets = secrets
+	m.notice = "copying ..."
+	m.async(func(ctx context.Context) tea.Msg {
+		whole, err := d.Whole(ctx, e.Seq)
+		if err != nil {
+			return m.failure("not copied", err)
+		}
+		line, err := traffic.Curl(&whole, o)
+		if err != nil {
+			return m.failure("no curl line", err)
+		}
+		where, err := d.Copy(ctx, line)
+		if err != nil {
+			return m.failure("not copied", err)
+		}
+		what := "as curl, secrets masked"
+		if secrets {
+			what = "as curl WITH its secrets"
+		}
+		return doneMsg{what + ": " + m.fixed.text.clean(where, 200)}
+	})
+	return m
+}
+
+func (m *model) curlOptions() traffic.CurlOptions {
+	return traffic.CurlOptions{Proxy: m.status.Proxy, CA: m.status.CA}
+}
+
+// replay sends a request again and lays the answer beside the old one.
+func (m model) replay(e traffic.Exchange) model {
+	d := m.deeds
+	m.notice = "sending " + m.fixed.text.clean(methodWord(e.Method), 20) + " again ..."
+	m.async(func(ctx context.Context) tea.Msg {
+		whole, err := repeatable(ctx, d, e.Seq)
+		if err != nil {
+			return m.failure("not sent", err)
+		}
+		again, err := d.Send(ctx, &whole, "")
+		if err != nil {
+			return m.failure("not sent", err)
+		}
+		old := Answer{Took: whole.Took, Decision: string(whole.Kind) + "; reason=" + string(whole.Reason) + "; instance=" + whole.Instance, Answer: compare.Answer{
+			Status: whole.Status, Header: headerOf(whole.ResHeader), NoBody: true, Err: noAnswer(&whole)}}
+		if b := whole.ResBody; b != nil && !b.Cut {
+			old.Body, old.NoBody = b.Bytes, false
+		}
+		return answersMsg{answers{of: whole, names: [2]string{"BEFORE", "NOW"}, both: [2]Answer{old, again}}}
+	})
+	return m
+}
+
+// against sends a request twice, tagged with the lane and as the baseline's.
+func (m model) against(e traffic.Exchange) model {
+	d, name := m.deeds, string(m.status.Lane)
+	m.notice = "sending it to lane and baseline ..."
+	m.async(func(ctx context.Context) tea.Msg {
+		whole, err := repeatable(ctx, d, e.Seq)
+		if err != nil {
+			return m.failure("not sent", err)
+		}
+		inLane, err := d.Send(ctx, &whole, name)
+		if err != nil {
+			return m.failure("not sent", err)
+		}
+		inBase, err := d.Send(ctx, &whole, "baseline")
+		if err != nil {
+			return m.failure("not sent", err)
+		}
+		return answersMsg{answers{of: whole, names: [2]string{"BASELINE", "LANE"}, both: [2]Answer{inBase, inLane}, sides: true}}
+	})
+	return m
+}
+
+func repeatable(ctx context.Context, d Deeds, seq uint64) (traffic.Exchange, error) {
+	whole, err := d.Whole(ctx, seq)
+	if err != nil {
+		return whole, err
+	}
+	return whole, traffic.Repeatable(&whole)
+}
+
+func noAnswer(e *traffic.Exchange) string {
+	if e.Status > 0 {
+		return ""
+	}
+	return traffic.Outcome(e)
+}
+
+func headerOf(h traffic.Head) map[string][]string {
+	out := map[string][]string{}
+	for _, f := range h.Raw() {
+		out[f.Name] = append(out[f.Name], f.Value)
+	}
+	return out
+}
+
+// safe says that a method changes nothing where it is served (RFC 9110, 9.2.1).
+func safe(method string) bool {
+	return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "TRACE"
+}
+
+// export writes the rows that the list shows as HAR.
+func (m model) export() model {
+	d := m.deeds
+	rows := make([]traffic.Exchange, len(m.list.shown))
+	for i := range rows {
+		rows[i] = *m.list.at(i)
+	}
+	marked := m.list.marked
+	o := har.Options{Version: m.version, Marked: marked, Comment: "lane " + string(m.status.Lane) + ", filter: " + m.list.filter.String()}
+	name := "lane-" + fileWord(string(m.status.Lane)) + "-" + m.now.In(m.fixed.loc).Format("20060102-150405") + ".har"
+	bodies := m.status.Bodies
+	m.notice = "writing " + plural(len(rows), "exchange") + " ..."
+	m.async(func(ctx context.Context) tea.Msg {
+		for i := range rows {
+			if !bodies {
+				break
+			}
+			if whole, err := d.Whole(ctx, rows[i].Seq); err == nil {
+				rows[i] = whole
+			}
+		}
+		b, err := har.Encode(rows, o)
+		if err == nil {
+			var path string
+			if path, err = d.Save(name, b); err == nil {
+				return doneMsg{m.fixed.text.clean(path, 300) + ": " + plural(len(rows), "exchange") + ", secrets masked"}
+			}
+		}
+		return m.failure("not written", err)
+	})
+	return m
+}
+
+// fileWord is a word that can stand in a file's name.
+func fileWord(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// OSC52 is what brings a text to the clipboard of a terminal that knows it
+// (xterm's control sequences, "Manipulate Selection Data").
+func OSC52(text string) string {
+	return fmt.Sprintf("\x1b]52;c;%s\a", base64.StdEncoding.EncodeToString([]byte(text)))
+}

@@ -1,0 +1,28 @@
+package tui
+
+// eventsText is what happened to the session, the newest first.
+func (m *model) eventsText(w int) []cell {
+	p := &page{t: m.fixed.text, w: w}
+	if !m.known {
+		p.put(0, "The session has not answered yet.", plain)
+		return p.lines
+	}
+	for _, warning := range m.status.Warnings {
+		p.put(0, "! "+warning, warnText)
+	}
+	if len(m.status.Warnings) > 0 {
+		p.blank()
+	}
+	h := m.status.History
+	for i := len(h) - 1; i >= 0; i-- {
+		at := fit(clock(h[i].At, m.now, m.fixed.loc), 13)
+		for _, l := range wrap(p.t.clean(h[i].Text, p.most()), p.w-len(at), linesMost) {
+			p.lines = append(p.lines, cell{at + l, plain})
+			at = fit("", len(at))
+		}
+	}
+	if len(h) == 0 {
+		p.put(0, "Nothing has happened to this session but its traffic.", plain)
+	}
+	return p.lines
+}

@@ -1,0 +1,421 @@
+package tui
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+)
+
+// graphSpan is how far back the graph looks, and sparkSteps into how many parts
+// that is divided.
+const (
+	graphSpan  = 5 * time.Minute
+	sparkSteps = 30
+)
+
+// figures are what is known of some exchanges.
+type figures struct {
+	n, failed uint64
+	took      []time.Duration
+	steps     [sparkSteps]uint64
+}
+
+func (f *figures) add(e *traffic.Exchange, step int) {
+	f.n++
+	if e.Failed() {
+		f.failed++
+	}
+	f.took = append(f.took, e.Took)
+	if step >= 0 && step < sparkSteps {
+		f.steps[step]++
+	}
+}
+
+// errors is the share that failed: 0%, 0.4%, 12%, or - for nothing.
+func (f *figures) errors() string {
+	if f.n == 0 {
+		return "-"
+	}
+	share := 100 * float64(f.failed) / float64(f.n)
+	switch {
+	case f.failed == 0:
+		return "0%"
+	case share < 0.1:
+		return "<0.1%"
+	case share < 10:
+		return strconv.FormatFloat(share, 'f', 1, 64) + "%"
+	}
+	return strconv.FormatFloat(share, 'f', 0, 64) + "%"
+}
+
+// quantile is the time under which a share q of the exchanges stayed, in whole
+// milliseconds, or - for nothing. The times have to be sorted.
+func (f *figures) quantile(q float64) string {
+	if len(f.took) == 0 {
+		return "-"
+	}
+	return millis(f.took[min(int(math.Ceil(q*float64(len(f.took))))-1, len(f.took)-1)])
+}
+
+// perSecond is a rate over a span: 12, 1.2, 0.03.
+func (f *figures) perSecond(over time.Duration) string {
+	if f.n == 0 {
+		return "-"
+	}
+	switch r := float64(f.n) / max(over, time.Second).Seconds(); {
+	case r >= 10:
+		return count(uint64(r + 0.5))
+	case r >= 0.1:
+		return strconv.FormatFloat(r, 'f', 1, 64)
+	case r >= 0.01:
+		return strconv.FormatFloat(r, 'f', 2, 64)
+	}
+	return "<.01"
+}
+
+// sparks draws counts as one character each, over w columns; most is the count of
+// the highest one.
+func sparks(steps []uint64, w int, most uint64, utf8 bool) string {
+	levels := []rune(" .:-=+*#")
+	if utf8 {
+		levels = []rune(" ▁▂▃▄▅▆▇█")
+	}
+	var b strings.Builder
+	for i := range w {
+		from, to := i*len(steps)/w, (i+1)*len(steps)/w
+		var n uint64
+		for _, s := range steps[from:max(to, from+1)] {
+			n = max(n, s)
+		}
+		at := 0
+		if n > 0 && most > 0 {
+			at = 1 + int(n*uint64(len(levels)-2)/most)
+		}
+		b.WriteRune(levels[min(at, len(levels)-1)])
+	}
+	return b.String()
+}
+
+// edge is who called whom, and by which route it was served.
+type edge struct{ from, to, route string }
+
+// sides are one service in the lane and in the baseline.
+type sides struct{ lane, base figures }
+
+// graph is what the newest exchanges say of who called whom.
+type graph struct {
+	n        int
+	from, to time.Time
+	edges    map[edge]*figures
+	services map[string]*sides
+	own      map[string]bool // services of this session
+	more     int             // edges beyond the bound
+}
+
+const edgesMost = 300
+
+// visit is a request of the lane that was let in to a service of this session:
+// what that service calls meanwhile with the same trace belongs to it.
+type visit struct {
+	service  string
+	from, to time.Time
+}
+
+// newGraph reads rows, oldest first; own are the services of this session, and
+// here the addresses of this machine, from which its own proxy calls its guards.
+func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[string]bool, here string) graph {
+	g := graph{edges: map[edge]*figures{}, services: map[string]*sides{}, own: own}
+	since := now.Add(-graphSpan)
+	visits := map[string][]visit{}
+	ours := map[string]bool{} // services that we call in the lane through our own proxy
+	for e := range rows {
+		if e.Start.Before(since) {
+			continue
+		}
+		if e.Guard == traffic.GuardPassed && e.TraceID != "" {
+			visits[e.TraceID] = append(visits[e.TraceID], visit{e.Service, e.Start, e.Start.Add(e.Took)})
+		}
+		if e.Front == traffic.FrontForward && e.Kind == lane.KindLaneMatch {
+			ours[e.Service] = true
+		}
+		if g.from.IsZero() || e.Start.Before(g.from) {
+			g.from = e.Start
+		}
+	}
+	g.to = now
+	step := max(g.to.Sub(g.from), time.Second) / sparkSteps
+	for e := range rows {
+		if e.Start.Before(since) {
+			continue
+		}
+		// A call of ours that ends in our own process is there twice: where the
+		// proxy sent it, and where the guard let it in.
+		if from := traffic.From(e); e.Guard == traffic.GuardPassed && ours[e.Service] && (from == "local" || from == here) {
+			continue
+		}
+		g.n++
+		at := int(e.Start.Sub(g.from) / step)
+		at = min(at, sparkSteps-1)
+		g.edge(edge{caller(e, visits), callee(e), traffic.Route(e)}).add(e, at)
+		if e.Service == "" {
+			continue
+		}
+		s := g.services[e.Service]
+		if s == nil {
+			if len(g.services) == edgesMost {
+				continue
+			}
+			s = &sides{}
+			g.services[e.Service] = s
+		}
+		switch traffic.Route(e) {
+		case traffic.RouteLane:
+			s.lane.add(e, at)
+		case traffic.RouteError:
+			if e.Lane != "" {
+				s.lane.add(e, at)
+			} else {
+				s.base.add(e, at)
+			}
+		default:
+			s.base.add(e, at)
+		}
+	}
+	for _, f := range g.edges {
+		slices.Sort(f.took)
+	}
+	for _, s := range g.services {
+		slices.Sort(s.lane.took)
+		slices.Sort(s.base.took)
+	}
+	return g
+}
+
+func (g *graph) edge(k edge) *figures {
+	f := g.edges[k]
+	if f == nil {
+		if len(g.edges) == edgesMost {
+			g.more++
+			return &figures{}
+		}
+		f = &figures{}
+		g.edges[k] = f
+	}
+	return f
+}
+
+// caller is who called: a service of this session where the trace says so, else
+// the exchange's own word.
+func caller(e *traffic.Exchange, visits map[string][]visit) string {
+	if e.Front == traffic.FrontForward && e.TraceID != "" {
+		for _, v := range visits[e.TraceID] {
+			if !e.Start.Before(v.from) && !e.Start.After(v.to) {
+				return v.service
+			}
+		}
+	}
+	return traffic.From(e)
+}
+
+func callee(e *traffic.Exchange) string {
+	if e.Service != "" {
+		return e.Service
+	}
+	host, port := hostPort(e)
+	return host + port
+}
+
+// branch is a line of the drawing: how deep it stands, and what it is.
+type branch struct {
+	deep []bool // for each level above: more follows there
+	last bool
+	edge edge
+	f    *figures
+}
+
+// tree lays the edges out: callers that nobody calls are the roots, and a service
+// that calls others has them below it, once.
+func (g *graph) tree() (roots []string, below map[string][]branch) {
+	out := map[string][]edge{}
+	called := map[string]bool{}
+	for k := range g.edges {
+		out[k.from] = append(out[k.from], k)
+		if k.from != k.to {
+			called[k.to] = true
+		}
+	}
+	total := func(from string) (n uint64) {
+		for _, k := range out[from] {
+			n += g.edges[k].n
+		}
+		return n
+	}
+	roots = slices.SortedFunc(maps.Keys(out), func(a, b string) int {
+		return cmp.Or(-boolCompare(a == "me", b == "me"), cmp.Compare(total(b), total(a)), cmp.Compare(a, b))
+	})
+	drawn := map[string]bool{}
+	below = map[string][]branch{}
+	var grow func(root, from string, deep []bool)
+	grow = func(root, from string, deep []bool) {
+		drawn[from] = true
+		edges := out[from]
+		slices.SortFunc(edges, func(a, b edge) int {
+			return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(g.edges[b].n, g.edges[a].n), cmp.Compare(a.route, b.route))
+		})
+		for i, k := range edges {
+			last := i == len(edges)-1
+			below[root] = append(below[root], branch{deep: deep, last: last, edge: k, f: g.edges[k]})
+			if again := i+1 < len(edges) && edges[i+1].to == k.to; !again && len(out[k.to]) > 0 && !drawn[k.to] && len(deep) < 6 {
+				grow(root, k.to, append(slices.Clone(deep), !last))
+			}
+		}
+	}
+	var top []string
+	for _, r := range roots {
+		if !called[r] {
+			top = append(top, r)
+			grow(r, r, nil)
+		}
+	}
+	for _, r := range roots { // those that call each other
+		if !drawn[r] {
+			top = append(top, r)
+			grow(r, r, nil)
+		}
+	}
+	return top, below
+}
+
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// graphText is the pane: the drawing, and lane and baseline side by side.
+func (m *model) graphText(w int) []cell {
+	p := &page{t: m.fixed.text, w: w}
+	g := &m.graph
+	if g.n == 0 {
+		p.put(0, "Nobody has called anybody in the last 5 minutes.", bold)
+		return p.lines
+	}
+	span := g.to.Sub(g.from)
+	over := "the last " + age(span)
+	if m.list.n == ringSize && span < graphSpan {
+		over += " (the newest " + count(ringSize) + " rows)"
+	}
+	p.put(0, "WHO CALLED WHOM in "+over, bold)
+	nameW := max(min(w-51, 60), 18)
+	p.lines = append(p.lines, cell{fit("", nameW) + " SERVED BY    /s    ERR   p50   p95  CALLS", faint})
+	roots, below := g.tree()
+	for _, r := range roots {
+		word := r
+		if r == "me" {
+			word = "me (you or your process)"
+		}
+		p.put(0, word, bold)
+		for _, b := range below[r] {
+			p.lines = append(p.lines, m.branchLine(b, nameW, span))
+		}
+	}
+	if g.more > 0 {
+		p.put(0, "and "+plural(g.more, "call")+" of further callers", faint)
+	}
+	p.blank()
+	return append(p.lines, m.sidesLines(w, span)...)
+}
+
+// branchLine draws one edge: +-- orders, its route with its mark, its figures.
+func (m *model) branchLine(b branch, nameW int, span time.Duration) cell {
+	var s strings.Builder
+	for _, more := range b.deep {
+		if more {
+			s.WriteString(" |  ")
+		} else {
+			s.WriteString("    ")
+		}
+	}
+	knot := " +-> "
+	if b.last {
+		knot = " `-> "
+	}
+	name := m.fixed.text.clean(b.edge.to, 200)
+	if m.graph.own[b.edge.to] {
+		name += " *"
+	}
+	mark := routeMark(b.edge.route)
+	c := routeClass(b.edge.route)
+	if b.f.failed > 0 {
+		mark = traffic.MarkError
+	}
+	f := b.f
+	return cell{fit(s.String()+knot+name, nameW) + " " + string(mark) + " " + fit(b.edge.route, 7) +
+		fitLeft(f.perSecond(span), 6) + fitLeft(f.errors(), 7) + fitLeft(f.quantile(.5), 6) + fitLeft(f.quantile(.95), 6) +
+		fitLeft(count(f.n), 7), c}
+}
+
+// routeMark is the mark of a route in which nothing failed.
+func routeMark(route string) rune {
+	switch route {
+	case traffic.RouteFallback, traffic.RouteKilled:
+		return traffic.MarkFallback
+	case traffic.RouteGuard:
+		return traffic.MarkGuard
+	case traffic.RouteError:
+		return traffic.MarkError
+	}
+	return traffic.MarkNone
+}
+
+// sidesLines are the services, each in the lane and in the baseline.
+func (m *model) sidesLines(w int, span time.Duration) []cell {
+	g := &m.graph
+	names := slices.SortedFunc(maps.Keys(g.services), func(a, b string) int {
+		x, y := g.services[a], g.services[b]
+		return cmp.Or(cmp.Compare(y.lane.n+y.base.n, x.lane.n+x.base.n), cmp.Compare(a, b))
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	// name | /s err p50 p95 trend | /s err p50 p95 trend
+	const each = 6 + 6 + 6 + 6
+	nameW := 12
+	for _, n := range names {
+		nameW = max(nameW, min(ansi.StringWidth(m.fixed.text.clean(n, 200)), 24, w/5))
+	}
+	trend := max(min((w-nameW-2*each-6)/2-1, sparkSteps), 0)
+	half := func(f *figures, most uint64) string {
+		s := fitLeft(f.perSecond(span), 6) + fitLeft(f.errors(), 6) + fitLeft(f.quantile(.5), 6) + fitLeft(f.quantile(.95), 6)
+		if trend > 0 {
+			s += " " + sparks(f.steps[:], trend, most, m.fixed.text.utf8)
+		}
+		return s
+	}
+	title := "    /s   ERR   p50   p95"
+	if trend > 0 {
+		title += " " + fit("TREND", trend)
+	}
+	lines := []cell{{"LANE AGAINST BASELINE (ms; both trends have one scale)", bold},
+		{cut(fit("", nameW)+" | "+fit("LANE", ansi.StringWidth(title))+" | BASELINE", w), faint},
+		{cut(fit("SERVICE", nameW)+" | "+title+" | "+title, w), faint}}
+	for _, n := range names {
+		s := g.services[n]
+		most := max(slices.Max(s.lane.steps[:]), slices.Max(s.base.steps[:]))
+		lines = append(lines, cell{cut(fit(m.fixed.text.clean(n, 200), nameW)+" | "+half(&s.lane, most)+" | "+half(&s.base, most), w), plain})
+	}
+	return append(lines, cell{}, cell{cut("* served from here  > in place of the lane  ! some failed  x turned away", w), faint})
+}
