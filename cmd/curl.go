@@ -3,20 +3,30 @@ package cmd
 import (
 	"context"
 	"os/exec"
+	"strings"
+
+	"lane/pkg/compare"
 
 	"github.com/spf13/cobra"
 )
 
 func newCurlCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "curl [--lane LANE] [CURL ARGUMENTS] URL",
+		Use:   "curl [--lane LANE] [--diff [--ignore WHAT]...] [CURL ARGUMENTS] URL",
 		Short: "Send a request in your lane, with curl",
 		Long: `Run curl through the session's coloring proxy: the request is tagged with the
 lane, and names of services are resolved by the registry. All arguments but a
-leading --lane are curl's own. Send an untagged request with
--H 'x-lane-tag: baseline'.`,
+leading --lane, --diff and --ignore are curl's own. Send an untagged request with
+-H 'x-lane-tag: baseline'.
+
+With --diff the request is sent twice, first to the baseline and then to the lane,
+and printed is in what the two answers differ: status, headers, and the body, JSON
+by path. It exits 0 if they are the same and 1 if not; --diff=json prints JSON.
+--ignore leaves a difference out, * stands for anything: 'header etag',
+'body .items[*].id', 'body'. Left out in any case: ` + strings.Join(compare.Ignored(), ", ") + `.`,
 		Example: `  lane curl -i http://order-service/api/orders/42
-  lane curl -i -H 'x-lane-tag: baseline' http://order-service/api/orders/42`,
+  lane curl -i -H 'x-lane-tag: baseline' http://order-service/api/orders/42
+  lane curl --diff --ignore 'body .served_at' http://order-service/api/orders/42`,
 		DisableFlagParsing: true,
 		ValidArgsFunction:  f.completeURL,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -30,7 +40,7 @@ leading --lane are curl's own. Send an untagged request with
 }
 
 func runCurl(ctx context.Context, f *factory, args []string) error {
-	name, rest, err := laneFlag(args)
+	name, diff, rest, err := leading(args)
 	if err != nil {
 		return err
 	}
@@ -44,6 +54,9 @@ func runCurl(ctx context.Context, f *factory, args []string) error {
 	path, err := exec.LookPath("curl")
 	if err != nil {
 		return usagef("install it, or use another client with `lane run` or `lane env`", "curl is not installed: %v", err)
+	}
+	if diff.on {
+		return runCurlDiff(ctx, f, path, &s.Status, diff, rest)
 	}
 	// An inherited NO_PROXY must not lead the request past the proxy.
 	argv := append([]string{"curl", "--proxy", s.Status.Proxy, "--noproxy", ""}, rest...)

@@ -59,10 +59,10 @@ func (m *model) answersText(w int) []cell {
 		for _, d := range diff {
 			p.put(0, d.Where, warnText)
 			if d.Old != "" {
-				p.put(2, "- "+masked(d.Where, d.Old), plain)
+				p.put(2, "- "+traffic.MaskAt(d.Where, d.Old), plain)
 			}
 			if d.New != "" {
-				p.put(2, "+ "+masked(d.Where, d.New), plain)
+				p.put(2, "+ "+traffic.MaskAt(d.Where, d.New), plain)
 			}
 		}
 		if was.NoBody || is.NoBody {
@@ -72,19 +72,6 @@ func (m *model) answersText(w int) []cell {
 	p.blank()
 	p.put(0, "Not compared: "+strings.Join(compare.Ignored(), ", ")+".", faint)
 	return p.lines
-}
-
-// masked is a value of a difference without its secret.
-func masked(where, value string) string {
-	if name, ok := strings.CutPrefix(where, "header "); ok {
-		return traffic.MaskHeaderValue(name, value)
-	}
-	for step := range strings.FieldsFuncSeq(where, func(r rune) bool { return strings.ContainsRune(`.[]"`, r) }) {
-		if traffic.SecretHeader(step) {
-			return traffic.Masked
-		}
-	}
-	return string(traffic.MaskBody(traffic.BodyJSON, []byte(value)))
 }
 
 // plainAnswer is an answer with its body as it was before it was compressed.

@@ -17,13 +17,13 @@ type Status struct {
 	Host     string         `json:"host"`
 	PID      int            `json:"pid"`
 	Started  time.Time      `json:"started"`
-	Proxy    string         `json:"proxy"`           // URL of the coloring proxy
-	Mitm     []string       `json:"mitm,omitempty"`  // hosts and services whose TLS the proxy opens
-	CA       string         `json:"ca,omitempty"`    // path of the CA's certificate for that
+	Proxy    string         `json:"proxy"`            // URL of the coloring proxy
+	Mitm     []string       `json:"mitm,omitempty"`   // hosts and services whose TLS the proxy opens
+	CA       string         `json:"ca,omitempty"`     // path of the CA's certificate for that
 	Bodies   bool           `json:"bodies,omitempty"` // bodies are kept
-	Log      string         `json:"log,omitempty"`   // path of a detached session's log
-	Child    string         `json:"child,omitempty"` // the command that the session runs
-	State    string         `json:"state"`           // starting | up | waking | draining
+	Log      string         `json:"log,omitempty"`    // path of a detached session's log
+	Child    string         `json:"child,omitempty"`  // the command that the session runs
+	State    string         `json:"state"`            // starting | up | waking | draining
 	Registry RegistryStatus `json:"registry"`
 	Relay    *RelayStatus   `json:"relay,omitempty"` // of a session that comes in by one
 	Services []Service      `json:"services"`

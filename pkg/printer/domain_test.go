@@ -1,6 +1,7 @@
 package printer
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -11,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lane/pkg/admin"
+	"lane/pkg/compare"
 	"lane/pkg/config"
 	"lane/pkg/control"
+	"lane/pkg/iostreams"
 	"lane/pkg/lane"
 	"lane/pkg/metrics"
 	"lane/pkg/traffic"
@@ -344,5 +347,30 @@ func TestPrintSettings(t *testing.T) {
 	s, out = piped()
 	if err := PrintSettings(s, all); err != nil || out.String() != "env\t\tdefault\ndrain\t5s\tlane.yaml:3\n" {
 		t.Errorf("%s, %v", out, err)
+	}
+}
+
+func TestDiffIsPrintedWithoutSecrets(t *testing.T) {
+	var b bytes.Buffer
+	d := Diff{Lane: "dev-alice", Baseline: DiffAnswer{Status: 200, Bytes: 3, TookMS: 9.6, Decision: "BASELINE"}, InLane: DiffAnswer{Error: "EOF\x1b"},
+		Differences: []compare.Difference{{Where: "header set-cookie", Old: "sid=hunter2; Path=/", New: ""}, {Where: "body .user.token", Old: `"hunter2"`, New: `"hunter3"`},
+			{Where: "body .x", Old: `{"password":"hunter2","a":1}`, New: strings.Repeat("x", 5000)}}}
+	d.Masked()
+	if err := PrintDiff(&iostreams.IOStreams{Out: &b}, &d); err != nil {
+		t.Fatal(err)
+	}
+	want := `baseline        200  10 ms  3 B  BASELINE
+lane dev-alice  no answer, EOF\x1b  0 ms  0 B  
+3 differences (- baseline, + lane):
+header set-cookie
+  - sid=***; Path=/
+body .user.token
+  - ***
+  + ***
+body .x
+  - {"password":"***","a":1}
+  + ` + strings.Repeat("x", diffValueMost) + "...\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }

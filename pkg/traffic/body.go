@@ -8,6 +8,7 @@ import (
 	"mime"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -96,7 +97,9 @@ func isText(b []byte) bool {
 
 // member is a member of a JSON object whose value is no object and no array. It
 // works on JSON that was cut as well.
-var member = regexp.MustCompile(`("(?:[^"\\]|\\.)*")(\s*:\s*)("(?:[^"\\]|\\.)*"?|-?[0-9][0-9.eE+-]*|true|false)`)
+var member = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`("(?:[^"\\]|\\.)*")(\s*:\s*)("(?:[^"\\]|\\.)*"?|-?[0-9][0-9.eE+-]*|true|false)`)
+})
 
 // MaskBody masks what the names of form fields and JSON members say is secret.
 // Spelling and order stay.
@@ -105,8 +108,8 @@ func MaskBody(kind BodyKind, b []byte) []byte {
 	case BodyForm:
 		return []byte(maskQuery(string(b)))
 	case BodyJSON, BodyText:
-		return member.ReplaceAllFunc(b, func(m []byte) []byte {
-			parts := member.FindSubmatch(m)
+		return member().ReplaceAllFunc(b, func(m []byte) []byte {
+			parts := member().FindSubmatch(m)
 			if !secretName(strings.Trim(string(parts[1]), `"`)) {
 				return m
 			}

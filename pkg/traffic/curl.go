@@ -46,19 +46,22 @@ func Repeatable(e *Exchange) error {
 	return nil
 }
 
-// own are fields that belong to one connection, to one hop, or to the length of a
-// body, and are not part of what was asked.
-var own = map[string]bool{
-	"connection": true, "proxy-connection": true, "keep-alive": true, "te": true, "trailer": true,
-	"transfer-encoding": true, "upgrade": true, "content-length": true, "expect": true, "host": true,
-	"proxy-authorization": true, lane.HeaderHops: true, lane.HeaderGuard: true, lane.HeaderVia: true,
+// own says that a field belongs to one connection, to one hop, or to the length of
+// a body, and is no part of what was asked.
+func own(name string) bool {
+	switch strings.ToLower(name) {
+	case "connection", "proxy-connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length",
+		"expect", "host", "proxy-authorization", lane.HeaderHops, lane.HeaderGuard, lane.HeaderVia:
+		return true
+	}
+	return false
 }
 
 // AskedFields are the fields of a request that are to be sent again through a
 // session's proxy: none that belongs to one connection or one hop. Secrets are in
 // it. What came to a guard without a tag says so: the proxy would put one on.
 func AskedFields(e *Exchange) []Field {
-	out := slices.DeleteFunc(e.ReqHeader.Raw(), func(f Field) bool { return own[strings.ToLower(f.Name)] || !fieldName(f.Name) })
+	out := slices.DeleteFunc(e.ReqHeader.Raw(), func(f Field) bool { return own(f.Name) || !fieldName(f.Name) })
 	if e.Front == FrontGuard && e.Tag == "" {
 		out = append(out, Field{lane.HeaderTag, lane.BaselineTag})
 	}

@@ -1,0 +1,86 @@
+package printer
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"lane/pkg/compare"
+	"lane/pkg/iostreams"
+	"lane/pkg/traffic"
+)
+
+// DiffSchema names the JSON form of Diff.
+const DiffSchema = "lane.diff/v1"
+
+// Diff is one request that was sent to the baseline and to a lane, and in what the
+// two answers differ. Old is the baseline's, New the lane's; secrets are masked.
+type Diff struct {
+	Schema      string               `json:"schema"`
+	Lane        string               `json:"lane"`
+	Same        bool                 `json:"same"`
+	Baseline    DiffAnswer           `json:"baseline"`
+	InLane      DiffAnswer           `json:"in_lane"`
+	Differences []compare.Difference `json:"differences"`
+	Ignored     []string             `json:"ignored"`
+}
+
+// DiffAnswer is one of the two.
+type DiffAnswer struct {
+	Status   int     `json:"status"` // 0: there was none
+	Decision string  `json:"decision,omitempty"`
+	TookMS   float64 `json:"took_ms"`
+	Bytes    int     `json:"bytes"`
+	Error    string  `json:"error,omitempty"`
+}
+
+// Masked masks the secrets of differences, in their place.
+func (d *Diff) Masked() {
+	for i := range d.Differences {
+		x := &d.Differences[i]
+		x.Old, x.New = traffic.MaskAt(x.Where, x.Old), traffic.MaskAt(x.Where, x.New)
+	}
+}
+
+// diffValueMost bounds one value, in bytes.
+const diffValueMost = 2000
+
+// PrintDiff prints it as text.
+func PrintDiff(s *iostreams.IOStreams, d *Diff) error {
+	var b strings.Builder
+	for _, a := range []struct {
+		name string
+		of   *DiffAnswer
+	}{{"baseline", &d.Baseline}, {"lane " + d.Lane, &d.InLane}} {
+		what := strconv.Itoa(a.of.Status)
+		if a.of.Status == 0 {
+			what = "no answer"
+		}
+		if a.of.Error != "" {
+			what += ", " + a.of.Error
+		}
+		fmt.Fprintf(&b, "%-*s  %s  %.0f ms  %d B  %s\n", max(len("lane "+d.Lane), len("baseline")), Line(a.name), Line(what), a.of.TookMS, a.of.Bytes, Line(a.of.Decision))
+	}
+	switch n := len(d.Differences); n {
+	case 0:
+		b.WriteString("no difference\n")
+	case 1:
+		b.WriteString("1 difference (- baseline, + lane):\n")
+	default:
+		fmt.Fprintf(&b, "%d differences (- baseline, + lane):\n", n)
+	}
+	for _, x := range d.Differences {
+		b.WriteString(Line(x.Where) + "\n")
+		for _, side := range []struct{ mark, value string }{{"-", x.Old}, {"+", x.New}} {
+			v := side.value
+			if len(v) > diffValueMost {
+				v = v[:diffValueMost] + "..."
+			}
+			if v != "" {
+				b.WriteString("  " + side.mark + " " + Line(v) + "\n")
+			}
+		}
+	}
+	_, err := s.Out.Write([]byte(b.String()))
+	return err
+}
