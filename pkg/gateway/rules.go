@@ -13,9 +13,19 @@ import (
 // good revision as a whole, behind one pointer. One that cannot be loaded never
 // comes to hold.
 type Rules struct {
-	watch   *consul.RuleWatch[*rules.Set]
+	watch   watch
 	members rules.Members
 }
+
+// watch is a consul.RuleWatch.
+type watch interface {
+	Run(ctx context.Context) error
+	Settled() <-chan struct{}
+	State() consul.RuleState
+	Applied() *consul.AppliedRules[*rules.Set]
+}
+
+var _ watch = (*consul.RuleWatch[*rules.Set])(nil)
 
 // NewRules makes the rules of a registry. Nothing is asked before Run; until the
 // first answer nothing is colored. members, which may be nil, knows the whitelists.
