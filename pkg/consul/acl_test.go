@@ -109,6 +109,21 @@ func TestThePoliciesHold(t *testing.T) {
 	_, err = operator.Whitelist(deadline(t), "buyer-api")
 	denied("read a whitelist as the operator", err)
 
+	// A router announces itself, and registers nothing else.
+	announced := func(as string) *consul.Hold {
+		return router.NewHold(consul.Registration{ID: consul.BaselineID(as, "127.0.0.1", 8080), Name: as, Service: as, Baseline: true,
+			Address: "127.0.0.1", Port: 8080, Meta: map[string]string{consul.MetaAdmin: "9901"}}, consul.HoldOptions{App: true})
+	}
+	for _, as := range []string{consul.GatewayService, consul.SidecarService} {
+		h := announced(as)
+		may("announce a "+as, h.Register(deadline(t)))
+		if all, err := router.Routers(deadline(t)); err != nil || len(all) != 1 || all[0].Service != as {
+			t.Errorf("%+v, %v", all, err)
+		}
+		may("leave", h.Deregister(deadline(t)))
+	}
+	denied("register a service as a router", announced("orders").Register(deadline(t)))
+
 	// The operator takes out what a developer has registered.
 	h := as(root).NewHold(registration("dev-bob", "orders"), consul.HoldOptions{App: true})
 	may("register", h.Register(deadline(t)))

@@ -4,13 +4,33 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 )
 
-// query makes read options; the client adds datacenter, namespace and token.
+// local makes the options of a read from which no absence is concluded, or of what the
+// agent that answers knows by itself; the client adds datacenter, namespace and token.
+func local(ctx context.Context) *api.QueryOptions { return (&api.QueryOptions{}).WithContext(ctx) }
+
+// query makes the options of a read that asks the catalog, the key-value store or the
+// sessions for what is now.
+//
+// It is a consistent one. A server that comes back, or is elected, answers any other
+// read as soon as it leads, before it has read its own log again: with no services,
+// no claims and no switches, and nothing in the answer says so. An absence that is
+// concluded from that is none.
 func query(ctx context.Context) *api.QueryOptions {
-	return (&api.QueryOptions{}).WithContext(ctx)
+	return (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx)
+}
+
+// following makes the options of a read that waits for what comes after index. Only one
+// from the beginning has to be a consistent one: what comes later is newer than what
+// is known, and to have the leader confirmed each time would cost the servers.
+func following(ctx context.Context, index uint64, wait time.Duration) *api.QueryOptions {
+	o := local(ctx)
+	o.RequireConsistent, o.WaitIndex, o.WaitTime = index == 0, index, wait
+	return o
 }
 
 func write(ctx context.Context) *api.WriteOptions {
@@ -31,7 +51,7 @@ func (c *Client) Ping(ctx context.Context) error {
 func (c *Client) leader(ctx context.Context) (string, error) {
 	var leader string
 	err := c.do(ctx, "ask for the registry's leader", "nothing", func(ctx context.Context) (err error) {
-		leader, err = c.api.Status().LeaderWithQueryOptions(query(ctx))
+		leader, err = c.api.Status().LeaderWithQueryOptions(local(ctx))
 		return err
 	})
 	if statusOf(err) == 500 {
@@ -89,7 +109,7 @@ type agent struct{ NodeName, Datacenter, Version string }
 func (c *Client) self(ctx context.Context) (agent, error) {
 	var out struct{ Config agent }
 	err := c.do(ctx, "ask the agent about itself", `agent:read`, func(ctx context.Context) error {
-		_, err := c.api.Raw().Query("/v1/agent/self", &out, query(ctx))
+		_, err := c.api.Raw().Query("/v1/agent/self", &out, local(ctx))
 		return err
 	})
 	return out.Config, err

@@ -11,14 +11,8 @@ type Policy struct {
 // them. The prefixes decide that, and no name that a client gives.
 func Policies() []Policy {
 	return []Policy{
-		{"lane-router", "gateways, sidecars and whatever else routes: it reads, and writes nothing of this",
-			`key_prefix "` + activePrefix + `"   { policy = "read" }
-key_prefix "` + whitelistPrefix + `" { policy = "read" }
-key_prefix "` + switchesPrefix + `"       { policy = "read" }
-key_prefix "` + declaredPrefix + `"       { policy = "read" }
-service_prefix ""                 { policy = "read" }
-node_prefix ""                    { policy = "read" }
-`},
+		{"lane-router", "gateways, sidecars and whatever else routes: it reads, and writes nothing but its own entry",
+			rulesOf(RouterRights(GatewayService, nil), RouterRights(SidecarService, nil))},
 		{"lane-rules-propose", "whoever may propose rules; what they propose routes nothing",
 			`key_prefix "` + rulesPrefix + `"          { policy = "read" }
 key_prefix "` + proposedPrefix + `" { policy = "write" }

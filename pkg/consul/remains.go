@@ -155,7 +155,7 @@ func (c *Client) RemoveDead(ctx context.Context, e Entry) error {
 // registered.
 func (c *Client) Knows(ctx context.Context, e Entry) (bool, error) {
 	err := c.do(ctx, "read "+e.ID, fmt.Sprintf("service:read on %q", e.Name), func(ctx context.Context) error {
-		_, _, err := c.api.Agent().Service(e.ID, query(ctx))
+		_, _, err := c.api.Agent().Service(e.ID, local(ctx))
 		return err
 	})
 	if statusOf(err) == http.StatusNotFound {

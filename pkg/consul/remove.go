@@ -47,7 +47,7 @@ func (c *Client) DeregisterAt(ctx context.Context, id, address string, port int)
 // remove deregisters id and waits until none of the names shows it.
 func (c *Client) remove(ctx context.Context, id string, within time.Duration, names ...string) error {
 	err := c.do(ctx, "deregister "+id, fmt.Sprintf(`service:write on %q`, names[0]), func(ctx context.Context) error {
-		return c.api.Agent().ServiceDeregisterOpts(id, query(ctx))
+		return c.api.Agent().ServiceDeregisterOpts(id, local(ctx))
 	})
 	unknown := statusOf(err) == 404
 	if err != nil && !unknown {
@@ -71,10 +71,8 @@ func (c *Client) remove(ctx context.Context, id string, within time.Duration, na
 func (c *Client) await(ctx context.Context, name, id string, done func([]*api.ServiceEntry, *api.QueryMeta) bool) error {
 	var index uint64
 	for {
-		o := query(ctx)
+		o := following(ctx, index, callTimeout)
 		o.Filter = fmt.Sprintf("Service.ID == %q", id)
-		o.WaitIndex = index
-		o.WaitTime = callTimeout
 		entries, meta, err := c.api.Health().Service(name, "", false, o)
 		if err != nil {
 			if ctx.Err() != nil && index != 0 {

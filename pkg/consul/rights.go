@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/consul/api"
 
@@ -96,17 +98,33 @@ func RelayRights() []Right {
 }
 
 // RouterRights are the rights of a gateway or a sidecar, by the name under which it is
-// found. Only a gateway reads rules; services are those that a sidecar registers.
+// found. Only a gateway reads rules, and their whitelists; services are those that a
+// sidecar registers.
 func RouterRights(as string, services []string) []Right {
 	rights := Reads()
 	if as == GatewayService {
-		rights = append(rights, Right{Resource: "key", Name: activePrefix, Prefix: true, Access: "read", Why: "nothing is colored"})
+		rights = append(rights,
+			Right{Resource: "key", Name: activePrefix, Prefix: true, Access: "read", Why: "nothing is colored"},
+			Right{Resource: "key", Name: whitelistPrefix, Prefix: true, Access: "read", Why: "without a Redis, nobody is on a whitelist"})
 	}
-	rights = append(rights, Right{Resource: "service", Name: as, Access: "write", Why: "lane top and --wait do not find it"})
+	rights = append(rights, Right{Resource: "service", Name: as, Access: "write", Why: "lane top and --wait do not find it; it starts with --announce=false alone"})
 	for _, s := range services {
 		rights = append(rights, Right{Resource: "service", Name: s, Access: "write", Why: s + " cannot be registered"})
 	}
 	return rights
+}
+
+// rulesOf are rights in the registry's language, each once.
+func rulesOf(all ...[]Right) string {
+	var lines []string
+	for _, rights := range all {
+		for _, r := range rights {
+			if rule := r.Rule(); !slices.Contains(lines, rule) {
+				lines = append(lines, rule)
+			}
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // ErrNoACL says that the registry has no access control: everybody may do all.
@@ -127,7 +145,7 @@ func (e *TokenError) Unwrap() error { return e.Err }
 func (c *Client) Token(ctx context.Context) (description string, policies []string, err error) {
 	var token *api.ACLToken
 	err = c.do(ctx, "ask who the token is", "nothing", func(ctx context.Context) (err error) {
-		token, _, err = c.api.ACL().TokenReadSelf(query(ctx))
+		token, _, err = c.api.ACL().TokenReadSelf(local(ctx))
 		return err
 	})
 	switch {

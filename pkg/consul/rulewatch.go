@@ -110,9 +110,7 @@ func (w *RuleWatch[T]) ask(ctx context.Context, index uint64) (*api.KVPair, uint
 	}
 	qctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	q := query(qctx)
-	q.WaitIndex, q.WaitTime = index, w.o.Wait
-	pair, meta, err := w.c.api.KV().Get(currentKey, q)
+	pair, meta, err := w.c.api.KV().Get(currentKey, following(qctx, index, w.o.Wait))
 	if err != nil {
 		return nil, 0, w.c.explain(ctx, "watch the rules", needRulesReads, err)
 	}

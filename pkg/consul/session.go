@@ -219,9 +219,20 @@ func (s *Session) renew(ctx context.Context, id string) (alive bool, err error) 
 		return err
 	})
 	if statusOf(err) == 404 {
-		return false, nil
+		return s.known(ctx, id)
 	}
 	return alive, err
+}
+
+// known reports whether the registry has the session. A renewal does not tell by
+// itself: it looks at what the server has read of its log so far.
+func (s *Session) known(ctx context.Context, id string) (bool, error) {
+	var entry *api.SessionEntry
+	err := s.c.do(ctx, "look for the session", `session:read on every node (session_prefix "")`, func(ctx context.Context) (err error) {
+		entry, _, err = s.c.api.Session().Info(id, query(ctx))
+		return err
+	})
+	return entry != nil, err
 }
 
 // txn runs key-value operations as one; ok is false when one of them did not

@@ -218,9 +218,7 @@ func (s *Session) watchPrefix(ctx context.Context, prefix string) error {
 			limit = defaultWait + defaultWait/16 + 2*callTimeout
 		}
 		qctx, expire := context.WithTimeout(qctx, limit)
-		o := query(qctx)
-		o.WaitIndex, o.WaitTime = index, defaultWait
-		pairs, meta, err := s.c.api.KV().List(prefix, o)
+		pairs, meta, err := s.c.api.KV().List(prefix, following(qctx, index, defaultWait))
 		expire()
 		cancel()
 		if s.watching.over(start) {

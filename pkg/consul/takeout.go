@@ -30,7 +30,7 @@ func (c *Client) MarkDraining(ctx context.Context, in lane.Instance) error {
 	}
 	var svc *api.AgentService
 	err := c.do(ctx, "read "+in.ID, fmt.Sprintf("service:read on %q", in.Registered), func(ctx context.Context) (err error) {
-		svc, _, err = c.api.Agent().Service(in.ID, query(ctx))
+		svc, _, err = c.api.Agent().Service(in.ID, local(ctx))
 		return err
 	})
 	switch {

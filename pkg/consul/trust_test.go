@@ -28,10 +28,11 @@ func TestARegistryThatGoesAwayIsUnreachableAfterTwoAsks(t *testing.T) {
 		c := open(t, f.addr)
 		service := unique("stock")
 		consul.RegisterBaseline(t, open(t, addr), service, service+"-1", "127.0.0.1", 9001, nil)
-		w := watcher(t, c, quick)
+		w := consul.NewWatcher(c, quick)
 		if got := w.Catalog(); got.Trust.State != lane.Unreachable || !got.Trust.Since.IsZero() {
 			t.Errorf("before the first leader: %+v", got.Trust)
 		}
+		background(t, w.Run)
 		need(t, w, service)
 		if state(w) != lane.Fresh || w.Err() != nil {
 			t.Fatalf("%v %v", w.Trust(), w.Err())

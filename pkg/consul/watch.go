@@ -63,9 +63,7 @@ func (w *watch) run(ctx context.Context, o WatchOptions, f ask, out chan<- event
 			limit = o.Wait + o.Wait/16 + 2*callTimeout
 		}
 		qctx, expire := context.WithTimeout(qctx, limit)
-		q := query(qctx)
-		q.WaitIndex, q.WaitTime = index, o.Wait
-		got, meta, err := f(qctx, q)
+		got, meta, err := f(qctx, following(qctx, index, o.Wait))
 		expire()
 		cancel()
 		if ctx.Err() != nil {
@@ -133,7 +131,7 @@ func (c *Client) askSwitches(ctx context.Context, o *api.QueryOptions) (answer, 
 func (c *Client) list(ctx context.Context, prefix string, o *api.QueryOptions) (api.KVPairs, *api.QueryMeta, error) {
 	pairs, meta, err := c.api.KV().List(prefix, o)
 	if err == nil && len(pairs) == 0 {
-		_, _, err = c.api.KV().Get(prefix, query(ctx))
+		_, _, err = c.api.KV().Get(prefix, local(ctx)) // it is asked for the right alone
 	}
 	return pairs, meta, err
 }

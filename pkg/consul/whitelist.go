@@ -28,7 +28,7 @@ func (c *Client) Whitelist(ctx context.Context, route string) ([]byte, error) {
 	}
 	var pair *api.KVPair
 	err := c.do(ctx, "read the whitelist "+route, needWhitelistReads, func(ctx context.Context) (err error) {
-		o := query(ctx)
+		o := local(ctx)
 		o.AllowStale = true
 		pair, _, err = c.api.KV().Get(whitelistPrefix+route, o)
 		return err
