@@ -118,8 +118,8 @@ type process struct {
 	out, err written
 	done     chan struct{} // closed when it has ended, as ended says
 	ended    error
-	// interrupted says that the story ends it.
-	interrupted bool
+	// interrupted says that the story has ended it, ends that it may end by itself.
+	interrupted, ends bool
 }
 
 // start starts a program, which is interrupted at the test's end if it has not been
@@ -164,7 +164,7 @@ func (p *process) end() {
 			p.f.t.Errorf("%q does not end", p.argv)
 		}
 	}
-	if p.ended != nil && !p.killed() && (!p.interrupted || p.cmd.ProcessState.ExitCode() != exitInterrupted) {
+	if p.ended != nil && !p.ends && !p.killed() && (!p.interrupted || p.cmd.ProcessState.ExitCode() != exitInterrupted) {
 		p.f.t.Errorf("%q: %v\n%s", p.argv, p.ended, &p.err)
 	}
 	if strings.Contains(p.err.String(), "DATA RACE") {

@@ -367,3 +367,80 @@ func rightIn(t *testing.T, rule string) string {
 	}
 	return m[1] + ":" + m[3]
 }
+
+// The same for a gateway: it announces itself, has the rules and reads a whitelist in
+// the registry, by the policy that doctor prints and by the one for all routers.
+func TestAGatewaysPrintedPolicyIsTheLeast(t *testing.T) {
+	binary := os.Getenv(consultest.Variable)
+	if binary == "" {
+		return // the embedded registry has no access control
+	}
+	t.Parallel()
+	g := newGuarded(t, binary)
+	root := &person{g, "root", guardedRoot}
+	rules := filepath.Join(g.dir, "rules.yaml")
+	if err := os.WriteFile(rules, []byte(strings.ReplaceAll(listedRules, "entry: shop", "entry: orders")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := runSteps(step{root, "", []string{"rules", "push", rules}}, step{root, "", []string{"rules", "whitelist", "add", "buyer-api", "ann"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, least, _ := offline(t, "doctor", "--policy=gateway")
+	_, router, _ := offline(t, "rules", "policies", "lane-router")
+	// gateway is what one can do with a policy: its exit code if it does not start,
+	// and whether it colors.
+	gateway := func(policy string) (code int, said string, colored bool) {
+		f := newFieldOn(t, g.registry)
+		f.env = append(f.env, "CONSUL_HTTP_TOKEN="+g.token(policy))
+		p := f.start("lane", "gateway", "--listen", "127.0.0.1:0", "--route", "orders")
+		p.ends = true
+		f.eventually("the gateway is announced, or has ended", func() bool {
+			select {
+			case <-p.done:
+				return true
+			default:
+			}
+			var found []struct{ ID string }
+			g.call("GET", "/v1/health/service/lane-gateway?passing", nil, &found)
+			return len(found) > 0 && strings.Contains(p.out.String(), "gateway at ")
+		})
+		select {
+		case <-p.done:
+			return p.cmd.ProcessState.ExitCode(), p.err.String(), false
+		default:
+		}
+		defer p.end()
+		at := p.says(`^gateway at http://(\S+)$`)
+		for range 100 { // a look-up that came late is the baseline, for a second
+			r, err := f.caller().get(at, "X-Buyer-Id", "ann")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.status != http.StatusOK {
+				return 0, r.String(), false
+			}
+			if strings.Contains(r.head.Get("X-Lane-Decision"), "lane=dev-alice") {
+				return 0, p.err.String(), true
+			}
+		}
+		return 0, p.err.String(), false
+	}
+	for name, policy := range map[string]string{"doctor's": least, "lane-router": router} {
+		if code, said, colored := gateway(policy); code != 0 || !colored {
+			t.Errorf("%s policy: exit code %d, colored %v\n%s\n%s", name, code, colored, policy, said)
+		}
+	}
+	for _, rule := range rulesIn(least) {
+		code, said, colored := gateway(strings.Replace(least, rule, "", 1))
+		announces := strings.HasPrefix(rule, `service "lane-gateway"`)
+		switch {
+		case announces && (code != exitFailed || !strings.Contains(said, "service:write")):
+			t.Errorf("without %s: exit code %d\n%s", rule, code, said)
+		case strings.Contains(rule, "lane/switches/"):
+			continue // a switch that nobody has thrown is not missed
+		case !announces && colored:
+			t.Errorf("without %s: it is colored\n%s", rule, said)
+		}
+	}
+}
