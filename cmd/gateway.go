@@ -124,7 +124,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		}
 		return set
 	})
-	seen, err := f.observe(at, &o.observed, &router{as: consul.GatewayService, front: ln.Addr(), always: gateway.Services(routes), rules: inForce, list: list, lane: known.Lane, service: known.Service})
+	seen, err := f.observe(at, &o.observed, &router{as: consul.GatewayService, front: ln.Addr(), always: gateway.Services(routes), rules: inForce, own: set != nil, list: list, lane: known.Lane, service: known.Service})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -152,9 +152,9 @@ func (o *gatewayOptions) warn(f *factory, set *rules.Set, routes []proxy.Route) 
 	}
 }
 
-// revOf is what the admin port says of the rules.
-func revOf(r *gateway.Rules) adminport.Rev {
-	rev := adminport.Rev{Schema: adminport.RevSchema}
+// revOf is what the admin port says of the rules; own says that they are a file's.
+func revOf(r *gateway.Rules, own bool) adminport.Rev {
+	rev := adminport.Rev{Schema: adminport.RevSchema, Own: own}
 	if r == nil {
 		return rev
 	}

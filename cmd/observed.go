@@ -60,6 +60,7 @@ type router struct {
 	always []string             // services that it asks the registry for from the start
 	traces func() int           // nil: it remembers none
 	rules  *gateway.Rules       // nil: it watches none
+	own    bool                 // it has those of a file
 	list   *whitelist.Whitelist // nil: it asks none
 	// lane and service report which names it knows beside the registry's; nil: none.
 	lane    func(lane.Name) bool
@@ -97,7 +98,7 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 	}
 	var err error
 	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Hosts: o.hosts, Metrics: w.meter, Stats: w.meter.Stats,
-		Rev:   func() adminport.Rev { return revOf(r.rules) },
+		Rev:   func() adminport.Rev { return revOf(r.rules, r.own) },
 		Ready: []adminport.Check{{Name: "registry", Ask: w.fresh}}})
 	var name *adminport.HostError
 	switch {

@@ -83,10 +83,11 @@ func applies(revs ...string) http.HandlerFunc {
 func TestRulesThatEveryRouterApplies(t *testing.T) {
 	e := newEnvironment(t)
 	e.router(t, "lane-gateway", "gw-1", "passing", applies(`"revision":6`, `"revision":6`, `"revision":7`))
-	e.router(t, "lane-sidecar", "sc-1", "passing", applies(`"revision":8`))  // a newer one came in between
-	e.router(t, "lane-gateway", "gw-2", "critical", nil)                     // dead, so it routes nothing
-	e.router(t, "lane-sidecar", "sc-2", "critical", applies(`"revision":7`)) // sick, and it answers
-	e.router(t, "lane-sidecar", "sc-3", "passing", applies(`"revision":0`))  // it has no rules
+	e.router(t, "lane-sidecar", "sc-1", "passing", applies(`"revision":8`))            // a newer one came in between
+	e.router(t, "lane-gateway", "gw-2", "critical", nil)                               // dead, so it routes nothing
+	e.router(t, "lane-sidecar", "sc-2", "critical", applies(`"revision":7`))           // sick, and it answers
+	e.router(t, "lane-sidecar", "sc-3", "passing", applies(`"revision":0`))            // it has no rules
+	e.router(t, "lane-gateway", "gw-3", "passing", applies(`"revision":0,"own":true`)) // it follows its file
 	states, err := waitForRules(t.Context(), e.client, 7, time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func TestRulesThatEveryRouterApplies(t *testing.T) {
 	for _, s := range states {
 		got[s.ID] = fmt.Sprintf("%s %d", s.State, s.Revision)
 	}
-	for id, want := range map[string]string{"gw-1": "applied 7", "sc-1": "applied 8", "gw-2": "dead 0", "sc-2": "applied 7", "sc-3": "none 0"} {
+	for id, want := range map[string]string{"gw-1": "applied 7", "sc-1": "applied 8", "gw-2": "dead 0", "sc-2": "applied 7", "sc-3": "none 0", "gw-3": "own 0"} {
 		if got[id] != want {
 			t.Errorf("%s: %s, want %s", id, got[id], want)
 		}

@@ -53,7 +53,8 @@ already makes no revision. If somebody else's revision comes in between, nothing
 written; with --base N, also if another revision than N is active when it begins.
 
 With --wait it shows which revision each gateway has applied, and exits 1 if one of
-them does not apply the new one in that time. Sidecars color nothing: they have none.`,
+them does not apply the new one in that time. Sidecars color nothing: they have none.
+A gateway that was started with --rules FILE does not follow them, and is not waited for.`,
 		Example: `  lane rules push rules.yaml --note 'buyers of the new checkout'
   lane rules push rules.yaml --wait 10s`,
 		Args: cobra.ExactArgs(1),
@@ -138,6 +139,15 @@ func (f *factory) published(ctx context.Context, client *consul.Client, o *publi
 			return failed
 		}
 	}
+	own := 0
+	for _, s := range rec.Routers {
+		if s.State == routerOwn {
+			own++
+		}
+	}
+	if own > 0 {
+		fmt.Fprintf(f.io.Err, "lane: %d of %d routers have the rules of a file: they do not follow these, and were not waited for\n", own, len(rec.Routers))
+	}
 	if o.json {
 		if err := f.printJSON(rec); err != nil {
 			return err
@@ -155,7 +165,7 @@ type routerState struct {
 	ID       string `json:"id"`
 	Service  string `json:"service"`
 	Admin    string `json:"admin"`
-	State    string `json:"state"`    // applied | waiting | refused | silent | dead | none
+	State    string `json:"state"`    // applied | waiting | refused | silent | dead | none | own
 	Revision int    `json:"revision"` // that holds there
 	Why      string `json:"why,omitempty"`
 }
@@ -168,6 +178,7 @@ const (
 	routerSilent  = "silent"  // it does not answer
 	routerDead    = "dead"    // nor does the registry think that it lives
 	routerNone    = "none"    // a sidecar that colors nothing: no rules to apply
+	routerOwn     = "own"     // a gateway with a file's rules: it follows none in the registry
 )
 
 // rulesEvery is how often the routers are asked.
@@ -221,6 +232,8 @@ func (a *admin) stateOf(ctx context.Context, r consul.Router, revision int) rout
 		s.State, s.Why = routerDead, err.Error()
 	case err != nil:
 		s.State, s.Why = routerSilent, err.Error()
+	case rev.Own:
+		s.State, s.Why = routerOwn, "it has the rules of a file (--rules), and does not follow these"
 	case r.Service == consul.SidecarService && rev.Revision == 0 && rev.Refused == 0:
 		s.State = routerNone
 	case rev.Revision >= revision: // a newer one may have come in between
@@ -232,7 +245,7 @@ func (a *admin) stateOf(ctx context.Context, r consul.Router, revision int) rout
 }
 
 func (f *factory) printRouters(all []routerState) error {
-	roles := map[string]printer.Role{routerApplied: printer.Good, routerWaiting: printer.Warn, routerDead: printer.Dim, routerNone: printer.Dim}
+	roles := map[string]printer.Role{routerApplied: printer.Good, routerWaiting: printer.Warn, routerDead: printer.Dim, routerNone: printer.Dim, routerOwn: printer.Dim}
 	t := printer.NewTable(f.io, "ROUTER", "STATE", "REVISION", "ADMIN", "WHY").Whole()
 	for _, s := range all {
 		role, known := roles[s.State]

@@ -63,6 +63,9 @@ type Rev struct {
 	Since    time.Time `json:"since,omitzero"`    // by this process's clock
 	Refused  int       `json:"refused,omitempty"` // an active revision that does not hold here
 	Why      string    `json:"why,omitempty"`
+	// Own says that the process has rules of its own, a file's, and does not follow
+	// those in the registry: it has no revision of them.
+	Own bool `json:"own,omitempty"`
 }
 
 // ReadySchema names the JSON form of Readiness.
