@@ -130,6 +130,9 @@ func (a *Agent) dial(ctx context.Context, l *agentLink, which, token string) (*m
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			d := net.Dialer{Timeout: a.timing.handshake}
 			c, err := d.DialContext(ctx, network, address)
+			if err == nil {
+				shortQueue(c)
+			}
 			raw = c
 			return c, err
 		},

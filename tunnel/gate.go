@@ -62,6 +62,7 @@ func (l gateListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	shortQueue(c)
 	k := &knocking{Conn: c, gate: l.gate}
 	l.gate.mu.Lock()
 	k.at = l.gate.open.PushBack(k)

@@ -58,6 +58,7 @@ type mux struct {
 
 	slots    chan struct{} // taken by the own streams
 	in, out  atomic.Uint64
+	writers  atomic.Int64 // streams that write, and may
 	limit    int
 	odd      bool // own streams have odd numbers: the agent's do
 	wg       sync.WaitGroup
@@ -65,16 +66,14 @@ type mux struct {
 
 	mu      sync.Mutex
 	streams map[uint32]*stream
-	early   []message     // about streams that have not been accepted yet, or have gone
-	foreign int           // streams of the other end
-	idle    chan struct{} // closed when the last stream has gone, if somebody waits
-	unread  int           // bytes that have come for streams and not been read
-	tooMany chan struct{} // they are more than maxUnread
+	early   []message      // about streams that have not been accepted yet, or have gone
+	grants  map[uint32]int // of streams that are not in the list yet
+	foreign int            // streams of the other end
+	over    bool           // the connection has ended: nothing new begins
+	idle    chan struct{}  // closed when the last stream has gone, if somebody waits
+	unread  int            // bytes that have come for streams and not been read
+	tooMany chan struct{}  // they are too many
 }
-
-// maxUnread bounds the memory that slow readers cost, in bytes for a connection.
-// The reader with the most is cut when it is passed.
-const maxUnread = 256 << 20
 
 // earlyMessages bounds what is kept about streams that may never come.
 const earlyMessages = 1024
@@ -83,10 +82,10 @@ const earlyMessages = 1024
 func newMux(w *wire, agent bool, window uint32, peer string, streams int, t timing, log *slog.Logger) (*mux, error) {
 	m := &mux{
 		wire: w, peer: peer, timing: t, log: log, began: time.Now(), limit: streams, odd: agent,
-		slots: make(chan struct{}, streams), streams: map[uint32]*stream{}, tooMany: make(chan struct{}, 1),
+		slots: make(chan struct{}, streams), streams: map[uint32]*stream{}, grants: map[uint32]int{}, tooMany: make(chan struct{}, 1),
 	}
 	m.messages.init()
-	w.came = m.came
+	w.came, w.granted = m.came, m.granted
 	s, err := newYamux(w, agent, window, t, log)
 	if err != nil {
 		return nil, err
@@ -116,6 +115,7 @@ func (m *mux) run(ctx context.Context, control rawStream) {
 	m.tidy(ctx)
 	_ = m.sess.Close()
 	m.mu.Lock()
+	m.over = true
 	all := make([]*stream, 0, len(m.streams))
 	for _, s := range m.streams {
 		all = append(all, s)
@@ -170,12 +170,34 @@ func (m *mux) came(id uint32, n int) {
 		return
 	}
 	s.unread += n
-	if m.unread += n; m.unread > maxUnread {
+	if m.unread += n; m.unread > m.timing.maxUnread {
 		select {
 		case m.tooMany <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// granted is told by the wire how much more the other end takes of a stream.
+func (m *mux) granted(id uint32, n int, first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.streams[id]; s != nil {
+		s.granted.Add(int64(n))
+	} else if first {
+		if len(m.grants) > earlyMessages {
+			clear(m.grants) // of streams that have gone; a wrong one costs some fairness
+		}
+		m.grants[id] = n
+	}
+}
+
+// add puts a stream into the list. m.mu is held.
+func (m *mux) add(s *stream) {
+	id := s.raw.ID()
+	m.streams[id] = s
+	s.granted.Store(window0 + int64(m.grants[id]))
+	delete(m.grants, id)
 }
 
 func (m *mux) taken(s *stream, n int) {
@@ -191,7 +213,7 @@ func (m *mux) cutSlowest() {
 	for {
 		var most *stream
 		m.mu.Lock()
-		if m.unread > maxUnread {
+		if m.unread > m.timing.maxUnread {
 			for _, s := range m.streams {
 				if most == nil || s.unread > most.unread {
 					most = s
@@ -232,7 +254,7 @@ func (m *mux) open(ctx context.Context, header any) (*stream, error) {
 	}
 	s := newStream(raw, m, true)
 	m.mu.Lock()
-	m.streams[raw.ID()] = s
+	m.add(s)
 	m.mu.Unlock()
 	if m.ended() { // run may have looked already
 		s.fail(ErrLost)
@@ -252,7 +274,7 @@ func (m *mux) accept() {
 		}
 		s := newStream(raw, m, false)
 		m.mu.Lock()
-		m.streams[raw.ID()] = s
+		m.add(s)
 		m.foreign++
 		// Twice the limit: the other end counts a stream less as soon as it has
 		// closed, this one when its reader has.
@@ -277,6 +299,16 @@ func (m *mux) accept() {
 			m.accepted(s)
 		})
 	}
+}
+
+// later does something that the connection's end will cut short.
+func (m *mux) later(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return
+	}
+	m.wg.Go(f)
 }
 
 // forget ends the count of a stream; its slot is free.

@@ -60,6 +60,12 @@ type timing struct {
 	retryMin  time.Duration
 	retryMax  time.Duration
 	tick      time.Duration // between two looks at the clocks
+	// closeTimeout is yamux's StreamCloseTimeout. It cuts every answer that takes
+	// longer than that after the request's end, so it is zero: never.
+	closeTimeout time.Duration
+	// maxUnread bounds the memory that slow readers cost, in bytes for a connection.
+	// The reader with the most is cut when it is passed.
+	maxUnread int
 }
 
 // The settings of the transport were measured: with the defaults of yamux a dead
@@ -70,12 +76,13 @@ var defaults = timing{
 	handshake: 10 * time.Second, slot: 5 * time.Second, idle: time.Hour, shrink: 5 * time.Second,
 	grace: 30 * time.Second, drain: 10 * time.Second, call: 10 * time.Second, release: 5 * time.Second,
 	stable: 30 * time.Second, retryMin: 250 * time.Millisecond, retryMax: 10 * time.Second, tick: time.Second,
+	maxUnread: 256 << 20,
 }
 
 // Windows, in bytes: what a stream may have under way is what it is fast by.
 // Throughput is window / round trip: 4 MiB at 40 ms are 100 MB/s, the 256 KiB of
 // yamux's default 6. What readers leave unread is bounded for all streams
-// together (maxUnread), else 256 streams could hold a gigabyte.
+// together (timing.maxUnread), else 256 streams could hold a gigabyte.
 const (
 	bulkWindow    = 4 << 20
 	controlWindow = 1 << 20
@@ -95,7 +102,7 @@ func newYamux(w io.ReadWriteCloser, client bool, window uint32, t timing, log *s
 		ConnectionWriteTimeout: t.write,
 		MaxStreamWindowSize:    window,
 		StreamOpenTimeout:      t.open,
-		StreamCloseTimeout:     0, // it cuts every answer that takes longer than that after the request's end
+		StreamCloseTimeout:     t.closeTimeout,
 		Logger:                 lines{log},
 	}
 	start := yamux.Server
@@ -181,12 +188,19 @@ func (s *yamuxStream) CloseWrite() {
 	}
 }
 
-// Frames of yamux: version, type, flags (2), stream (4), length (4).
-const headLen = 12
+// Frames of yamux: version, type, flags (2), stream (4), length (4); a grant has
+// no body, its length is what it grants.
+const (
+	headLen    = 12
+	frameData  = 0
+	frameGrant = 1
+	frameFirst = 3         // SYN or ACK
+	window0    = 256 << 10 // granted without a word
+)
 
 // bodyFollows reports whether p is the head of a frame that has a body.
 func bodyFollows(p []byte) bool {
-	return len(p) == headLen && p[1] == 0 && binary.BigEndian.Uint32(p[8:]) > 0
+	return len(p) == headLen && p[1] == frameData && binary.BigEndian.Uint32(p[8:]) > 0
 }
 
 // lines is yamux's log. A frame of a stream that has just ended is nothing to

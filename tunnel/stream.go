@@ -25,6 +25,13 @@ var _ Stream = (*stream)(nil)
 // stream's turn comes after them.
 const chunk = 32 << 10
 
+// share makes a stream's turn smaller when many write and may, so that together they queue
+// no more than 128 KiB, or half a megabyte when they are 256. A ping waits behind
+// that, and on a slow line its answer must come in time.
+func share(writers int64) int {
+	return min(chunk, max(128<<10/int(max(writers, 1)), 2<<10))
+}
+
 // stream adds to a stream of the session what that has not: an end that the other
 // side is told of, with a reason, and one that says when it was the link's.
 type stream struct {
@@ -33,10 +40,13 @@ type stream struct {
 	own bool // opened at this end, so it holds one of the mux's slots
 
 	unread  int          // bytes, under the mux's lock
+	granted atomic.Int64 // bytes that the other end will take, as far as is known
 	last    atomic.Int64 // when a byte last went through, in the mux's time
 	gotEOF  atomic.Bool
 	stopped chan struct{} // closed when the other end does not want to read on
 	cut     chan struct{} // closed when it was aborted, here or there, or the link is lost
+
+	reading sync.Mutex // held in the session's Read
 
 	mu        sync.Mutex
 	err       error // why it was cut
@@ -54,6 +64,8 @@ func newStream(raw rawStream, m *mux, own bool) *stream {
 func (s *stream) touch() { s.last.Store(s.mux.now()) }
 
 func (s *stream) Read(p []byte) (int, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	if err := s.failed(); err != nil {
 		return 0, err
 	}
@@ -85,7 +97,7 @@ func (s *stream) Write(p []byte) (int, error) {
 		if err := s.failed(); err != nil {
 			return written, err
 		}
-		n, err := s.raw.Write(p[written:min(len(p), written+chunk)])
+		n, err := s.turn(p[written:])
 		written += n
 		s.mux.out.Add(uint64(n))
 		if n > 0 {
@@ -105,6 +117,22 @@ func (s *stream) Write(p []byte) (int, error) {
 			return written, nil
 		}
 	}
+}
+
+// turn writes as much as is this stream's share. Where the other end has granted
+// nothing, it waits for that, and queues nothing.
+func (s *stream) turn(p []byte) (int, error) {
+	granted := s.granted.Load()
+	if granted <= 0 {
+		n, err := s.raw.Write(p[:min(len(p), 2<<10)])
+		s.granted.Add(-int64(n))
+		return n, err
+	}
+	n := min(int64(len(p)), int64(share(s.mux.writers.Add(1))), granted)
+	defer s.mux.writers.Add(-1)
+	w, err := s.raw.Write(p[:n])
+	s.granted.Add(-int64(w))
+	return w, err
 }
 
 // failed is why the stream was cut; an own Close counts.
@@ -167,10 +195,26 @@ func (s *stream) Close() error {
 
 func (s *stream) Abort(code int, text string) {
 	why := refuse(code, "%s", text)
-	if s.fail(why) {
-		s.mux.send(message{Type: msgAbort, Stream: s.raw.ID(), Code: code, Text: clip(text, maxNote)})
+	if !s.fail(why) {
+		_ = s.Close()
+		return
 	}
-	_ = s.Close()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.mux.send(message{Type: msgAbort, Stream: s.raw.ID(), Code: code, Text: clip(text, maxNote)})
+	s.mux.later(s.bury)
+}
+
+// bury ends the own direction of an aborted stream after the other end has ended
+// its own: it has read the message then, and cannot take this end for a proper one.
+func (s *stream) bury() {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	_ = s.raw.SetReadDeadline(time.Now().Add(s.mux.timing.handshake))
+	_, _ = io.Copy(io.Discard, s.raw)
+	_ = s.CloseWrite()
+	s.mux.forget(s)
 }
 
 // fail cuts the stream, for err. It reports whether nobody had done so before.

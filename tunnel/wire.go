@@ -27,9 +27,10 @@ type wire struct {
 
 	r io.Reader // the message that is being read
 
-	came func(stream uint32, n int) // told of each frame's body as it begins
-	head []byte                     // of the frame that is being read
-	skip int                        // bytes until the next head
+	came    func(stream uint32, n int)             // told of each frame's body as it begins
+	granted func(stream uint32, n int, first bool) // told of each grant, the first of a stream too
+	head    []byte                                 // of the frame that is being read
+	skip    int                                    // bytes until the next head
 	// A frame's head waits here for its body: yamux writes them one by one, and
 	// two messages in two TLS records cost twice the system calls.
 	w []byte
@@ -85,9 +86,13 @@ func (w *wire) follow(p []byte) {
 		w.head = append(w.head, p[:n]...)
 		p = p[n:]
 		if len(w.head) == headLen {
-			if bodyFollows(w.head) {
-				w.skip = int(binary.BigEndian.Uint32(w.head[8:]))
-				w.came(binary.BigEndian.Uint32(w.head[4:]), w.skip)
+			stream, length := binary.BigEndian.Uint32(w.head[4:]), int(binary.BigEndian.Uint32(w.head[8:]))
+			switch w.head[1] {
+			case frameData:
+				w.skip = length
+				w.came(stream, length)
+			case frameGrant:
+				w.granted(stream, length, w.head[3]&frameFirst != 0)
 			}
 			w.head = w.head[:0]
 		}

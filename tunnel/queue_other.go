@@ -1,0 +1,7 @@
+//go:build !linux && !darwin
+
+package tunnel
+
+import "net"
+
+func shortQueue(net.Conn) {}
