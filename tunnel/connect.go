@@ -58,9 +58,9 @@ type agentLink struct {
 	control, bulk *mux
 	streams       [2]rawStream // of the messages
 	rtt           atomic.Int64
-	away          chan struct{} // closed when the relay is about to end
-	done          chan struct{} // closed when the link has ended
-	ctx           context.Context
+	away          chan struct{}   // closed when the relay is about to end
+	done          chan struct{}   // closed when the link has ended
+	ctx           context.Context //nolint:containedctx // the link's own life, which handlers get
 	cancel        context.CancelFunc
 
 	mu   sync.Mutex

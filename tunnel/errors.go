@@ -17,7 +17,7 @@ var (
 
 // Refusal is a no, with the HTTP status that belongs to it and a text for whoever
 // asked. 401 and 403 are final for an agent; 409 is somebody else's claim.
-type Refusal struct {
+type Refusal struct { //nolint:errname // what is refused is not always an error
 	Code int    `json:"code"`
 	Text string `json:"text"`
 }

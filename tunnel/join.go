@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -27,7 +28,7 @@ func Join(ctx context.Context, a, b net.Conn) error {
 	)
 	for _, d := range [][2]net.Conn{{a, b}, {b, a}} {
 		wg.Go(func() {
-			why, whole := direction(d[0], d[1])
+			whole, why := direction(d[0], d[1])
 			if why == nil {
 				return
 			}
@@ -51,7 +52,7 @@ func Join(ctx context.Context, a, b net.Conn) error {
 
 // direction copies what comes from one connection to the other. whole says that
 // the error is one of both directions.
-func direction(to, from net.Conn) (err error, whole bool) {
+func direction(to, from net.Conn) (whole bool, err error) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -72,14 +73,14 @@ func direction(to, from net.Conn) (err error, whole bool) {
 		if f, ok := from.(*stream); ok {
 			f.closeRead()
 		}
-		return first(writeErr, errStopped), false
+		return false, first(writeErr, errStopped)
 	case readErr != nil:
-		return readErr, true
+		return true, readErr
 	}
 	if h, ok := to.(interface{ CloseWrite() error }); ok {
-		return h.CloseWrite(), false
+		return false, h.CloseWrite()
 	}
-	return nil, false
+	return false, nil
 }
 
 // cutOff ends a connection so that its other end can tell it from a proper end.
@@ -118,7 +119,7 @@ func move(to, from net.Conn) (readErr, writeErr error) {
 			}
 		}
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil, nil
 		case err != nil:
 			return err, nil

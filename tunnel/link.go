@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -116,7 +117,7 @@ func (l *link) run() {
 	why := l.why
 	muxes := l.muxes
 	l.mu.Unlock()
-	if no, ok := why.(*Refusal); ok {
+	if no := (*Refusal)(nil); errors.As(why, &no) {
 		code := closeRefused
 		if no.Code == 409 {
 			code = closeReplaced

@@ -14,7 +14,8 @@ import (
 type message struct {
 	Type string `json:"t"`
 
-	// msgStop: I read that stream no more. msgAbort: it is cut, with Code and Text.
+	// msgStop: I read that stream no more. msgAbort: it is cut, with Code and Text;
+	// it is confirmed by msgStop.
 	Stream uint32 `json:"stream,omitempty"`
 	Code   int    `json:"code,omitempty"`
 	Text   string `json:"text,omitempty"`
@@ -234,6 +235,10 @@ func (m *mux) open(ctx context.Context, header any) (*stream, error) {
 	if err != nil {
 		return nil, refuse(400, "stream header: %v", err)
 	}
+	return m.openWith(ctx, b)
+}
+
+func (m *mux) openWith(ctx context.Context, header []byte) (*stream, error) {
 	select {
 	case m.slots <- struct{}{}:
 	default:
@@ -259,7 +264,7 @@ func (m *mux) open(ctx context.Context, header any) (*stream, error) {
 	if m.ended() { // run may have looked already
 		s.fail(ErrLost)
 	}
-	if _, err := s.Write(b); err != nil {
+	if _, err := s.Write(header); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
@@ -405,6 +410,7 @@ func (m *mux) read(control rawStream) {
 func (m *mux) about(s *stream, msg message) {
 	if msg.Type == msgAbort {
 		s.fail(refuse(msg.Code, "%s", msg.Text))
+		m.send(message{Type: msgStop, Stream: msg.Stream}) // confirmed
 	}
 	s.stop()
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -166,12 +165,13 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	server := &http.Server{
 		Handler:           r,
-		TLSConfig:         r.conf.TLS,
+		TLSConfig:         r.conf.TLS.Clone(),                                       // the server writes into it
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2: it has no upgrade
 		ReadHeaderTimeout: r.timing.handshake,
 		ReadTimeout:       r.timing.handshake,
 		WriteTimeout:      r.timing.handshake,
 		MaxHeaderBytes:    maxUpgrade,
-		ErrorLog:          log.New(quiet{r.log}, "", 0),
+		ErrorLog:          slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
@@ -199,14 +199,6 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 const maxUpgrade = 64 << 10
 
 type connKey struct{}
-
-// quiet is net/http's error log: handshakes that somebody broke off.
-type quiet struct{ log *slog.Logger }
-
-func (q quiet) Write(p []byte) (int, error) {
-	q.log.Debug("server", "text", strings.TrimSpace(string(p)))
-	return len(p), nil
-}
 
 // hello is what an agent says of itself, in one field of the upgrade.
 type hello struct {
@@ -269,7 +261,9 @@ func (r *Relay) upgrade(w http.ResponseWriter, req *http.Request) error {
 		return refuse(400, "%v", err)
 	}
 	cred := Credentials{Remote: conn.RemoteAddr()}
-	cred.Token, _ = strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	if scheme, token, _ := strings.Cut(req.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		cred.Token = token
+	}
 	if req.TLS != nil && len(req.TLS.VerifiedChains) > 0 {
 		cred.Peer = req.TLS.PeerCertificates[0]
 	}

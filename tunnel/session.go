@@ -141,7 +141,7 @@ func (s *yamuxSession) Done() <-chan struct{} { return s.CloseChan() }
 // the session ends with it.
 func (s *yamuxSession) failed(err error) error {
 	switch {
-	case err == nil || err == io.EOF:
+	case err == nil || errors.Is(err, io.EOF):
 		return err
 	case errors.Is(err, yamux.ErrConnectionWriteTimeout):
 		_ = s.Close()

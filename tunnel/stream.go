@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -46,8 +47,6 @@ type stream struct {
 	stopped chan struct{} // closed when the other end does not want to read on
 	cut     chan struct{} // closed when it was aborted, here or there, or the link is lost
 
-	reading sync.Mutex // held in the session's Read
-
 	mu        sync.Mutex
 	err       error // why it was cut
 	wroteEOF  bool
@@ -64,8 +63,6 @@ func newStream(raw rawStream, m *mux, own bool) *stream {
 func (s *stream) touch() { s.last.Store(s.mux.now()) }
 
 func (s *stream) Read(p []byte) (int, error) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
 	if err := s.failed(); err != nil {
 		return 0, err
 	}
@@ -81,7 +78,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	if why := s.failed(); why != nil {
 		return n, why
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		// The end of the session looks like that of the stream.
 		if s.mux.ended() {
 			return n, ErrLost
@@ -206,13 +203,16 @@ func (s *stream) Abort(code int, text string) {
 	s.mux.later(s.bury)
 }
 
-// bury ends the own direction of an aborted stream after the other end has ended
-// its own: it has read the message then, and cannot take this end for a proper one.
+// bury ends the own direction of an aborted stream when the other end has
+// confirmed the message: it would take this end for a proper one otherwise.
 func (s *stream) bury() {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	_ = s.raw.SetReadDeadline(time.Now().Add(s.mux.timing.handshake))
-	_, _ = io.Copy(io.Discard, s.raw)
+	late := time.NewTimer(s.mux.timing.handshake)
+	defer late.Stop()
+	select {
+	case <-s.stopped:
+	case <-s.mux.sess.Done():
+	case <-late.C:
+	}
 	_ = s.CloseWrite()
 	s.mux.forget(s)
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,11 +19,7 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is for what takes a second on a quiet machine.
 const patience = 60 * time.Second
@@ -390,7 +387,7 @@ func TestRequestsGoBothWays(t *testing.T) {
 	if no := asRefusal(err, 0); no.Code != 404 || no.Text != "no service payment" {
 		t.Errorf("%v", err)
 	}
-	if _, err := r.Dial(t.Context(), "dev-bob", "orders", Header{}); err != ErrUnknown {
+	if _, err := r.Dial(t.Context(), "dev-bob", "orders", Header{}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("%v", err)
 	}
 	a.stop()
@@ -400,7 +397,7 @@ func TestRequestsGoBothWays(t *testing.T) {
 	if n := r.auth.count("gone orders: released"); n != 1 {
 		t.Errorf("gone %d times: %v", n, r.auth.calls)
 	}
-	if _, err := r.Dial(t.Context(), "dev-alice", "orders", Header{}); err != ErrUnknown {
+	if _, err := r.Dial(t.Context(), "dev-alice", "orders", Header{}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("%v", err)
 	}
 }

@@ -60,7 +60,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		}
 		n, err := w.r.Read(p)
 		w.follow(p[:n])
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			w.r, err = nil, nil
 			if n == 0 {
 				continue

@@ -5,6 +5,7 @@ package wiretest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -44,7 +45,7 @@ const (
 
 // New starts a wire to an address.
 func New(target string, c Config) (*Wire, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +192,7 @@ func (w *Wire) direction(to, from net.Conn, touch func()) {
 					return
 				}
 			}
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return
 			}
 			if err != nil {
