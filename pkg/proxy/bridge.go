@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"lane/pkg/http1"
+	"lane/pkg/lane"
 )
 
 // bridge is a request of a line as net/http's handlers know it: for what our own
@@ -66,6 +67,7 @@ func (l *line) handle(h handler, target string) {
 	b.body = &bridgeBody{b: b, r: r, cancel: cancel}
 	r.Body = b.body
 	if l.up.Ended() {
+		b.body.whole.Store(true)
 		r.Body = http.NoBody
 		l.listenFor(cancel)
 	} else {
@@ -100,7 +102,8 @@ type bridgeBody struct {
 	r      *http.Request
 	cancel func()
 	closed atomic.Bool
-	mu     sync.Mutex // held while it is read: a transport reads on a goroutine of its own
+	whole  atomic.Bool // it was read to its end
+	mu     sync.Mutex  // held while it is read: a transport reads on a goroutine of its own
 }
 
 func (b *bridgeBody) Read(p []byte) (int, error) {
@@ -117,6 +120,7 @@ func (b *bridgeBody) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
+		b.whole.Store(true)
 		for i := range l.up.Trailer {
 			if b.r.Trailer == nil {
 				b.r.Trailer = http.Header{}
@@ -133,6 +137,20 @@ func (b *bridgeBody) Read(p []byte) (int, error) {
 		b.cancel()
 	}
 	return n, err
+}
+
+// settle is the line's, for an error of ours; where somebody reads the body, what
+// becomes of it is not known.
+func (b *bridgeBody) settle() {
+	l := b.b.l
+	switch {
+	case b.whole.Load():
+	case b.mu.TryLock():
+		defer b.mu.Unlock()
+		l.settle()
+	default:
+		l.last = true
+	}
 }
 
 // goOn tells the caller, if it waits for that, to send the body: not once the
@@ -175,6 +193,9 @@ func (b *bridge) WriteHeader(code int) {
 	if b.body != nil && code >= 200 && l.ear.heardEnd() {
 		b.dead = true // whoever writes takes the end of the request for an answer
 		return
+	}
+	if code >= 200 && b.body != nil && len(b.h[lane.HeaderError]) > 0 {
+		b.body.settle()
 	}
 	if code >= 200 {
 		b.start.Lock()

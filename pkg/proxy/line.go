@@ -22,9 +22,16 @@ import (
 // maxRequestHead bounds the head of a request, in bytes.
 const maxRequestHead = 128 << 10
 
-// afterRefusal is how long what a refused caller still sends is read: to close
-// at once would take the answer away from it.
-const afterRefusal = 500 * time.Millisecond
+const (
+	// afterRefusal is how long what a refused caller still sends is waited for: to
+	// close at once would take the answer away from it. One that goes on sending is
+	// heard for lingers in all.
+	afterRefusal = 500 * time.Millisecond
+	lingers      = 5 * time.Second
+	// beforeRefusal is how long an answer of ours waits for a small body that is on
+	// its way.
+	beforeRefusal = 50 * time.Millisecond
+)
 
 // line is a caller's HTTP/1 connection. It reads each head as the bytes that it
 // is, and serves one request after another on one goroutine.
@@ -213,18 +220,50 @@ func (l *line) discard() bool {
 	return false
 }
 
+// settle reads what is there of a body that nobody wants, before an answer of ours
+// to its request. If that is not all of it, the answer says that the connection
+// ends: a caller that believes that it is kept would go on to send into one that is
+// closed.
+func (l *line) settle() {
+	if l.up.Ended() || l.asked100 {
+		return // or it is told to end in any case
+	}
+	if l.up.Left() <= maxDiscard {
+		_ = l.conn.SetReadDeadline(time.Now().Add(beforeRefusal))
+		l.idleTill = time.Time{}
+		p := buffers.Get().(*[]byte)
+		defer buffers.Put(p)
+		for n := 0; n < maxDiscard; {
+			m, err := l.up.Read(*p)
+			if n += m; err != nil {
+				break
+			}
+		}
+		_ = l.conn.SetReadDeadline(time.Time{})
+	}
+	l.last = l.last || !l.up.Ended()
+}
+
 // linger ends the connection so that its last answer arrives: what the caller
 // still sends is read for a while.
 func (l *line) linger() {
 	if cw, ok := l.conn.(interface{ CloseWrite() error }); !ok || cw.CloseWrite() != nil {
 		return
 	}
-	_ = l.conn.SetReadDeadline(time.Now().Add(afterRefusal))
 	p := buffers.Get().(*[]byte)
 	defer buffers.Put(p)
+	end := time.Now().Add(lingers)
+	_ = l.conn.SetReadDeadline(time.Now().Add(afterRefusal))
 	for {
 		if _, err := l.in.Read(*p); err != nil {
 			return
+		}
+		now := time.Now()
+		if l.srv.closing() {
+			return
+		}
+		if now.Add(afterRefusal).Before(end) {
+			_ = l.conn.SetReadDeadline(now.Add(afterRefusal))
 		}
 	}
 }
@@ -259,8 +298,9 @@ func (l *line) refuse(c *call, p *Problem, dec *lane.Decision) {
 	}
 }
 
-// answer writes a response of net/http's kind.
+// answer writes a response of ours, of net/http's kind.
 func (l *line) answer(c *call, resp *http.Response) {
+	l.settle()
 	b := newBridge(l)
 	w := &writer{ResponseWriter: b, srv: l.srv, head: l.req.Method == http.MethodHead}
 	c.relay(w, resp)
