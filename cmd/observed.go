@@ -62,6 +62,7 @@ type router struct {
 	rules  *gateway.Rules       // nil: it watches none
 	own    bool                 // it has those of a file
 	list   *whitelist.Whitelist // nil: it asks none
+	relay  func() metrics.Relay // nil: it is none
 	// lane and service report which names it knows beside the registry's; nil: none.
 	lane    func(lane.Name) bool
 	service func(string) bool
@@ -72,6 +73,7 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{Always: r.always, Log: f.logger(slog.LevelWarn)}), log: traffic.NewLog(entryRing)}
 	known := metrics.NewKnown(w.watcher.Catalog)
 	opts := metrics.Options{KnownLane: either(known.Lane, r.lane), KnownService: either(known.Service, r.service), Killed: known.Killed, TraceMap: r.traces, Aliases: o.aliases}
+	opts.Relay = r.relay
 	if r.rules != nil {
 		opts.RulesRefused = func() uint64 { return r.rules.State().Refusals }
 	}

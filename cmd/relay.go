@@ -18,6 +18,7 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/consul"
+	"lane/pkg/metrics"
 	"lane/pkg/relay"
 	"lane/pkg/session"
 	"lane/pkg/token"
@@ -115,7 +116,12 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	if err != nil {
 		return &session.PortError{What: "the relay", Addr: o.listen, Err: err}
 	}
-	seen, err := f.observe(at, &o.observed, &router{as: consul.RelayService, front: announced(ln.Addr(), ip)})
+	figures := &relay.Figures{}
+	seen, err := f.observe(at, &o.observed, &router{as: consul.RelayService, front: announced(ln.Addr(), ip), relay: func() metrics.Relay {
+		r := metrics.Relay{Refused: figures.Refused()}
+		r.Links, r.Claims, r.Streams = figures.Held()
+		return r
+	}})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -124,7 +130,7 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 		Listener: ln, TLS: secure, Client: at.client, Watcher: seen.watcher, Verifier: verifier,
 		Name: net.JoinHostPort(host, strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)), Advertise: ip, Ports: ports, ClaimTTL: o.claimTTL,
 		Deny: o.deny, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Probes: at.s.Probes,
-		Log: seen.log, Meter: seen.meter, Audit: audit, Beside: seen.run, Logger: f.logger(slog.LevelWarn), Now: f.now,
+		Log: seen.log, Meter: seen.meter, Audit: audit, Figures: figures, Beside: seen.run, Logger: f.logger(slog.LevelWarn), Now: f.now,
 	}
 	if seen.admin != nil {
 		opts.Own = []string{seen.admin.Addr()}

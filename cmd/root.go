@@ -22,7 +22,7 @@ type shelf struct {
 // shelves are all commands in the order of the help.
 func shelves() []shelf {
 	return []shelf{
-		{"session", "Your lane:", []maker{{"up", newUpCmd}, {"down", newDownCmd}, {"status", newStatusCmd}, {"tail", newTailCmd}}},
+		{"session", "Your lane:", []maker{{"up", newUpCmd}, {"down", newDownCmd}, {"status", newStatusCmd}, {"tail", newTailCmd}, {"expose", newExposeCmd}}},
 		{"request", "Requests in your lane:", []maker{{"curl", newCurlCmd}, {"run", newRunCmd}, {"env", newEnvCmd}}},
 		{"why", "What goes where, and why:", []maker{{"explain", newExplainCmd}, {"verify", newVerifyCmd}, {"ls", newLsCmd}, {"show", newShowCmd}, {"top", newTopCmd}}},
 		{"shared", "In the shared environment:", []maker{{"gateway", newGatewayCmd}, {"sidecar", newSidecarCmd}, {"relay", newRelayCmd}, {"rules", newRulesCmd},

@@ -53,6 +53,13 @@ func (m *Meter) Families() []*dto.MetricFamily {
 	if m.o.Whitelist != nil {
 		out = append(out, faults(m.o.Whitelist()))
 	}
+	if m.o.Relay != nil {
+		r := m.o.Relay()
+		out = append(out, single(MetricRelayLinks, helpRelayLinks, dto.MetricType_GAUGE, float64(r.Links)),
+			single(MetricRelayClaims, helpRelayClaims, dto.MetricType_GAUGE, float64(r.Claims)),
+			single(MetricRelayStreams, helpRelayStreams, dto.MetricType_GAUGE, float64(r.Streams)),
+			single(MetricRelayRefused, helpRelayRefused, dto.MetricType_COUNTER, float64(r.Refused)))
+	}
 	out = slices.DeleteFunc(out, func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
 	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out

@@ -28,9 +28,17 @@ type Options struct {
 	RulesRefused func() uint64
 	// Whitelist is how many look-ups have failed, by kind; nil: there is none.
 	Whitelist func() map[string]uint64
+	// Relay is what a relay holds; nil: it is none.
+	Relay func() Relay
 	// Aliases also shows gray_fallback_total and gray_tag_missing_total.
 	Aliases bool
 	Now     func() time.Time // nil: time.Now
+}
+
+// Relay is what a relay holds, and whom it has turned away.
+type Relay struct {
+	Links, Claims, Streams int
+	Refused                uint64
 }
 
 // Meter counts. It is safe for concurrent use; Decided, Done and Count never

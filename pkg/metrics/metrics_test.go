@@ -46,7 +46,7 @@ func exchange(service string, l lane.Name, instance string, status int, took tim
 // full is a meter in which every metric has a value.
 func full() *Meter {
 	m := meter(Options{Aliases: true, TraceMap: func() int { return 7 }, AccessLost: func() uint64 { return 3 },
-		RulesRefused: func() uint64 { return 2 }, Whitelist: func() map[string]uint64 { return map[string]uint64{"late": 5, "denied": 1} }}, "orders", "gray")
+		RulesRefused: func() uint64 { return 2 }, Relay: func() Relay { return Relay{Links: 4, Claims: 5, Streams: 6, Refused: 8} }, Whitelist: func() map[string]uint64 { return map[string]uint64{"late": 5, "denied": 1} }}, "orders", "gray")
 	for i := range families {
 		f := &families[i]
 		m.Decided(decision("orders", "gray", lane.Metric{Name: f.name, Label: f.label, Value: "why"}))
@@ -150,6 +150,7 @@ func TestTextIsWhatPrometheusReads(t *testing.T) {
 		{1, lane.MetricRouteErrors, nil},
 		{1, lane.MetricRouteErrors, []string{"code", "E_ZONE_CAP"}},
 		{7, MetricTraceMapEntries, nil},
+		{4, MetricRelayLinks, nil}, {5, MetricRelayClaims, nil}, {6, MetricRelayStreams, nil}, {8, MetricRelayRefused, nil},
 		{3, MetricAccessLogLost, nil},
 		{2, MetricRulesRefused, nil},
 		{5, MetricWhitelistFaults, []string{"kind", "late"}},
@@ -194,7 +195,7 @@ func TestNoAliasUnlessAsked(t *testing.T) {
 	m := meter(Options{}, "orders", "gray")
 	m.Decided(decision("orders", "gray", lane.Metric{Name: lane.MetricFallback, Label: "reason", Value: "lane_absent"}))
 	text, _ := scrape(t, m, "text/plain")
-	if strings.Contains(text, "gray_fallback_total") || strings.Contains(text, MetricTraceMapEntries) || strings.Contains(text, MetricRulesRefused) ||
+	if strings.Contains(text, "gray_fallback_total") || strings.Contains(text, MetricTraceMapEntries) || strings.Contains(text, "lane_relay") || strings.Contains(text, MetricRulesRefused) ||
 		!strings.Contains(text, `lane_fallback_total{lane="gray",reason="lane_absent",service="orders"} 1`) {
 		t.Error(text)
 	}

@@ -10,6 +10,10 @@ const (
 	MetricWhitelistErrors = "lane_whitelist_errors_total"
 	MetricTraceRejected   = "lane_trace_rejected_total"
 	MetricTraceMapEntries = "lane_trace_map_entries"
+	MetricRelayLinks      = "lane_relay_links"
+	MetricRelayClaims     = "lane_relay_claims"
+	MetricRelayStreams    = "lane_relay_streams"
+	MetricRelayRefused    = "lane_relay_refused_total"
 	MetricAccessLogLost   = "lane_access_log_lost_total"
 	MetricWhitelistFaults = "lane_whitelist_lookup_errors_total"
 	MetricRulesRefused    = "lane_rules_refused_total"
@@ -140,7 +144,11 @@ func Names() []Entry {
 		Entry{MetricWhitelistFaults, "counter", []string{"kind"}, helpFaults},
 		Entry{MetricRulesRefused, "counter", nil, helpRulesRefused},
 		Entry{MetricTraceMapEntries, "gauge", nil, helpTraceMap},
-		Entry{MetricAccessLogLost, "counter", nil, helpAccessLost})
+		Entry{MetricAccessLogLost, "counter", nil, helpAccessLost},
+		Entry{MetricRelayLinks, "gauge", nil, helpRelayLinks},
+		Entry{MetricRelayClaims, "gauge", nil, helpRelayClaims},
+		Entry{MetricRelayStreams, "gauge", nil, helpRelayStreams},
+		Entry{MetricRelayRefused, "counter", nil, helpRelayRefused})
 }
 
 const (
@@ -150,4 +158,8 @@ const (
 	helpRulesRefused = "Revisions of the rules that were active and could not be loaded here."
 	helpTraceMap     = "Traces whose lane is remembered."
 	helpAccessLost   = "Requests that the access log was too slow to write."
+	helpRelayLinks   = "Laptops that are connected to this relay."
+	helpRelayClaims  = "Services of laptops that this relay has registered."
+	helpRelayStreams = "Connections inside the tunnels of this relay."
+	helpRelayRefused = "Laptops and claims that this relay has turned away."
 )

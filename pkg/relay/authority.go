@@ -30,7 +30,8 @@ func refuse(code int, format string, a ...any) *tunnel.Refusal {
 func (a authority) Authenticate(_ context.Context, c tunnel.Credentials) (tunnel.Identity, error) {
 	g, err := a.r.admit(c)
 	if err != nil {
-		a.r.o.Audit.Warn("turned away", "remote", c.Remote.String(), "why", err.Error())
+		a.r.o.Figures.refused.Add(1)
+		a.r.o.Audit.Warn("turned away", "remote", c.Remote.String(), "why", reason(err))
 		return tunnel.Identity{}, err
 	}
 	a.r.o.Audit.Info("link", "user", g.User, "token", g.ID, "remote", c.Remote.String())
@@ -111,7 +112,8 @@ func (a authority) Up(ctx context.Context, h tunnel.Holder, c tunnel.Claim) (map
 	note := r.o.Audit.With("user", h.Subject, "token", h.TokenID, "lane", c.Lane, "service", c.Service, "kind", string(c.Kind), "host", h.Host, "install", h.Install)
 	e, err := r.up(ctx, h, c)
 	if err != nil {
-		note.Warn("refused", "why", err.Error())
+		r.o.Figures.refused.Add(1)
+		note.Warn("refused", "why", reason(err))
 		return nil, err
 	}
 	answer := e.answer()
@@ -178,9 +180,18 @@ func (a authority) Out(ctx context.Context, h tunnel.Holder, o tunnel.Out) (net.
 	conn, at, err := a.r.out(ctx, o)
 	note := a.r.o.Audit.With("user", h.Subject, "service", o.Service, "lane", o.Lane, "instance", o.Facts[facts.Instance])
 	if err != nil {
-		note.Warn("not dialled", "why", err.Error())
+		note.Warn("not dialled", "why", reason(err))
 		return nil, err
 	}
 	note.Debug("dialled", "address", at)
 	return conn, nil
+}
+
+// reason is an error as the audit log has it.
+func reason(err error) string {
+	var no *tunnel.Refusal
+	if errors.As(err, &no) {
+		return no.Text
+	}
+	return err.Error()
 }

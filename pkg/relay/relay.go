@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -56,11 +57,38 @@ type Options struct {
 	Audit *slog.Logger
 	// Beside, if set, runs for as long as the relay does; its error ends the relay.
 	Beside func(ctx context.Context) error
+	// Figures, if set, show what the relay holds while it runs.
+	Figures *Figures
 	// Ready, if set, is called when tunnels are taken.
 	Ready  func()
 	Logger *slog.Logger // nil: discards
 	Now    func() time.Time
+
+	here func(netip.Addr) bool // what the guards take for this machine; nil: their own default
 }
+
+// Figures are what a relay holds. The zero value is one that has not run yet.
+type Figures struct {
+	r       atomic.Pointer[relay]
+	refused atomic.Uint64
+}
+
+// Held are the numbers of laptops, claims, and streams in the tunnels.
+func (f *Figures) Held() (links, claims, streams int) {
+	r := f.r.Load()
+	if r == nil {
+		return 0, 0, 0
+	}
+	for _, l := range r.tunnel.Links() {
+		links, streams = links+1, streams+l.Streams
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return links, len(r.claims), streams
+}
+
+// Refused is how many laptops and claims were turned away.
+func (f *Figures) Refused() uint64 { return f.refused.Load() }
 
 // relay is the state of one Run.
 type relay struct {
@@ -93,11 +121,15 @@ func Run(ctx context.Context, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Figures == nil {
+		o.Figures = &Figures{}
+	}
 	r := &relay{o: o, claims: map[key]*served{}, kept: map[key]*kept{}}
 	if err := r.prepare(); err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}
 	defer r.transport.Close()
+	o.Figures.r.Store(r)
 	var err error
 	if r.session, err = o.Client.OpenSession(ctx, consul.SessionOptions{TTL: o.ClaimTTL, Name: "lane relay " + o.Name, Lost: r.lost}); err != nil {
 		return errors.Join(err, o.Listener.Close())

@@ -31,7 +31,12 @@ type served struct {
 	holder tunnel.Holder
 	addr   netip.AddrPort
 	guard  *proxy.Guard // nil: plain TCP
-	stop   func()       // ends the port and what follows it, and waits
+	claim  tunnel.Claim
+	pinned bool   // an operator's policy is to stay under the own name
+	stop   func() // ends the port, and waits for what came in by it
+	follow func() // ends what follows its callers, and waits
+
+	change sync.Mutex // one change of the claim's record at a time
 
 	told   uint64 // used by active alone
 	toldAt time.Time
@@ -52,6 +57,8 @@ type place struct {
 	reg  consul.Registration
 	hold *consul.Hold
 	stop func() // ends the beats, and waits
+
+	beats bool // it is registered, and beaten
 }
 
 // wanted is what a claim would be registered with. Another one is another instance.
@@ -108,7 +115,7 @@ func (r *relay) up(ctx context.Context, h tunnel.Holder, c tunnel.Claim) (*serve
 		delete(r.claims, k)
 		r.mu.Unlock()
 	}
-	e := &served{r: r, key: k, want: w, holder: h, stray: make(chan netip.Addr, 1)}
+	e := &served{r: r, key: k, want: w, holder: h, claim: c, stray: make(chan netip.Addr, 1)}
 	if err := r.establish(ctx, e, h, c); err != nil {
 		return nil, err
 	}
@@ -158,6 +165,7 @@ func (r *relay) establish(ctx context.Context, e *served, h tunnel.Holder, c tun
 		}
 		return err
 	}
+	e.follow = r.run(e.watchStrays)
 	return nil
 }
 
@@ -194,6 +202,7 @@ func (r *relay) firstPlace(ctx context.Context, e *served, h tunnel.Holder, c tu
 		if err != nil {
 			r.o.Logger.Warn("the policy cannot be read", "service", c.Service, "error", err)
 		}
+		e.pinned = found && policy.Mode == consul.ModeShared
 		if found && policy.Mode == consul.ModeIsolated {
 			if p, err := r.newPlace(e, h, c, consul.ModeIsolated); err == nil {
 				return p, nil
@@ -264,6 +273,8 @@ func (r *relay) claim(ctx context.Context, cl lane.Claim, h tunnel.Holder, force
 // renew writes the link's generation into the claim: an older link that comes late to
 // another relay must not take it.
 func (r *relay) renew(ctx context.Context, e *served, h tunnel.Holder) error {
+	e.change.Lock()
+	defer e.change.Unlock()
 	if !e.claims() || e.record.Generation == h.Generation {
 		return nil
 	}
@@ -296,7 +307,7 @@ func (r *relay) register(ctx context.Context, e *served, p *place) error {
 	if err != nil {
 		return err
 	}
-	p.stop = r.run(func(ctx context.Context) { _ = p.hold.Run(ctx) })
+	p.stop, p.beats = r.run(func(ctx context.Context) { _ = p.hold.Run(ctx) }), true
 	return nil
 }
 
@@ -322,7 +333,7 @@ func (e *served) serve(ln net.Listener, p *place, c tunnel.Claim) (err error) {
 	}
 	e.guard, err = proxy.NewGuard(e.r.transport, proxy.GuardConfig{
 		Lane: p.reg.Lane, Service: p.reg.Service, InstanceID: p.reg.ID, Advertised: e.addr.String(), Probes: e.r.o.Probes, Reject: c.Facts[facts.Guard] == facts.Reject,
-		Local: []string{"tunnel:80"}, Link: e.link, Ready: e.isReady, Drain: 10 * time.Second, Strayed: e.strayed,
+		Local: []string{"tunnel:80"}, Link: e.link, Ready: e.isReady, Drain: 10 * time.Second, Strayed: e.strayed, Here: e.r.o.here,
 	})
 	if err != nil {
 		return err
@@ -406,6 +417,7 @@ func (e *served) back(h tunnel.Holder) bool {
 // ID by now is left alone, and so is a claim that is not ours.
 func (r *relay) down(ctx context.Context, e *served, why tunnel.Reason) error {
 	ctx = context.WithoutCancel(ctx) // each call has its own deadline
+	e.follow()
 	e.mu.Lock()
 	places := e.places
 	e.mu.Unlock()
@@ -435,7 +447,8 @@ func (r *relay) down(ctx context.Context, e *served, why tunnel.Reason) error {
 	default: // revoked
 		err = errors.Join(deregister(), release())
 	}
-	e.stop()
+	// Nothing waits for the requests under way: whoever is revoked is out by then.
+	r.work.Go(e.stop)
 	return err
 }
 
@@ -474,11 +487,7 @@ func (r *relay) keep(e *served, why tunnel.Reason) {
 
 // dial opens a stream to the laptop.
 func (e *served) dial(ctx context.Context) (net.Conn, error) {
-	h := tunnel.Header{Color: e.key.lane}
-	if d, ok := ctx.Deadline(); ok {
-		h.Deadline = max(time.Until(d).Milliseconds(), 1)
-	}
-	s, err := e.r.tunnel.Dial(ctx, e.key.lane, e.key.service, h)
+	s, err := e.r.tunnel.Dial(ctx, e.key.lane, e.key.service, tunnel.Header{Color: e.key.lane})
 	if err != nil {
 		return nil, facts.Failure(err)
 	}

@@ -1,0 +1,52 @@
+package relay
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+)
+
+func TestWhereNobodyIsLed(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	tunnels := netip.MustParseAddrPort(ln.Addr().String())
+	at := func(ip string) string { return netip.AddrPortFrom(netip.MustParseAddr(ip), tunnels.Port()).String() }
+	for _, c := range []struct {
+		advertise, addr string
+		want            bool
+	}{
+		{"10.1.2.3", "10.1.2.4:8080", true},
+		{"10.1.2.3", "10.1.2.3:21000", true}, // another claim's port here: its guard stands before it
+		{"10.1.2.3", "[2001:db8::1]:8080", true},
+		{"10.1.2.3", "127.0.0.1:8080", false},
+		{"10.1.2.3", "127.9.9.9:8080", false},
+		{"10.1.2.3", "[::1]:8080", false},
+		{"10.1.2.3", "[::ffff:127.0.0.1]:8080", false},
+		{"10.1.2.3", "169.254.169.254:80", false},
+		{"10.1.2.3", "[::ffff:169.254.169.254]:80", false},
+		{"10.1.2.3", "[fe80::1]:80", false},
+		{"10.1.2.3", "[fe80::1%eth0]:80", false},
+		{"10.1.2.3", "0.0.0.0:80", false},
+		{"10.1.2.3", "[::]:80", false},
+		{"10.1.2.3", "224.0.0.1:80", false},
+		{"10.1.2.3", "relay.test.example:80", false},
+		{"10.1.2.3", "10.1.2.4", false},
+		{"10.1.2.3", "", false},
+		{"10.1.2.3", at("10.1.2.3"), false},   // the tunnels' own port
+		{"10.1.2.3", "10.1.2.3:9000", false},  // the admin port
+		{"10.1.2.3", at("10.1.2.4"), true},    // another machine's
+		{"127.0.0.1", "127.0.0.1:8080", true}, // all is on one machine
+		{"127.0.0.1", at("127.0.0.1"), false},
+		{"127.0.0.1", at("127.0.0.2"), false},
+		{"127.0.0.1", "127.0.0.1:9000", false},
+		{"127.0.0.1", "169.254.169.254:80", false},
+	} {
+		r := &relay{o: Options{Advertise: netip.MustParseAddr(c.advertise), Listener: ln, Own: []string{"0.0.0.0:9000"}}}
+		if got, err := r.reachable(c.addr); (err == nil) != c.want {
+			t.Errorf("at %s, %s: %v, %v", c.advertise, c.addr, got, err)
+		}
+	}
+}

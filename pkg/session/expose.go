@@ -1,0 +1,129 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/lane"
+	"lane/pkg/relay/facts"
+	"lane/tunnel"
+)
+
+// ExposeOptions are a local port that is to be reached by plain TCP in the shared
+// environment.
+type ExposeOptions struct {
+	Relay         *Relay
+	Lane          lane.Name
+	Name          string
+	Local         []string // addresses of the local process, in the order in which they are dialled
+	Install, Host string
+	// Ready is called when it can be reached: by which name and address.
+	Ready func(name, addr string)
+	Log   *slog.Logger
+	Now   func() time.Time
+}
+
+// Expose leads plain connections from the relay to a local port until ctx ends. There
+// is no guard before it, and no claim behind it: nobody is routed to it, and who dials
+// its address is through.
+func Expose(ctx context.Context, o ExposeOptions) error {
+	l := &link{o: o.Relay}
+	lost := make(chan error, 1)
+	agent, err := tunnel.NewAgent(tunnel.AgentConfig{
+		URL: o.Relay.URL, Pin: o.Relay.Pin, Roots: o.Relay.Roots, Token: o.Relay.Token, Proxy: o.Relay.Proxy,
+		Install: o.Install, Host: o.Host, Log: o.Log,
+		Handle: func(ctx context.Context, _ tunnel.Claim, _ tunnel.Header, st tunnel.Stream) {
+			conn, err := dialLocal(ctx, o.Local)
+			if err != nil {
+				st.Abort(502, "lane-local-down: nothing listens on "+strings.Join(o.Local, " or "))
+				return
+			}
+			defer conn.Close()
+			_ = tunnel.Join(ctx, conn, st)
+		},
+		Notify: func(e tunnel.Event) {
+			switch e.What {
+			case tunnel.ClaimLost:
+				select {
+				case lost <- e.Err:
+				default:
+				}
+			case tunnel.Disconnected:
+				o.Log.Warn("the relay is lost", "error", e.Err)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Run(running) }()
+	finish := func(err error) error { // what it claims, it gives up first
+		end()
+		return errors.Join(err, l.explain(<-ended))
+	}
+
+	claim := tunnel.Claim{ID: "tcp." + o.Name, Lane: string(o.Lane), Service: o.Name, Kind: tunnel.TCP,
+		Facts: map[string]string{facts.Started: o.Now().Format(timeForm)}}
+	limit, cancel := context.WithTimeout(ctx, linkLimit)
+	defer cancel()
+	got, err := agent.Claim(limit, claim)
+	if err != nil {
+		if ctx.Err() != nil {
+			return finish(ctx.Err())
+		}
+		// Why there is no tunnel is the agent's to say, if it has given up.
+		select {
+		case gone := <-ended:
+			if gone != nil {
+				err = gone
+			}
+			return l.explain(err)
+		default:
+			return finish(l.explain(err))
+		}
+	}
+	o.Ready(got[facts.Registered], got[facts.Address])
+	v := newService(Service{Name: o.Name, Local: o.Local}, o.Log, o.Now())
+	tick := time.NewTicker(lookOpen)
+	defer tick.Stop()
+	for {
+		st := tunnel.State{Ready: true}
+		if err := v.look(ctx); err != nil {
+			st = tunnel.State{Note: cut(err.Error(), 200)}
+		}
+		if ctx.Err() == nil {
+			agent.Report(claim.ID, st)
+		}
+		select {
+		case <-tick.C:
+		case err := <-ended:
+			return l.explain(err)
+		case why := <-lost:
+			return finish(&consul.ClaimLostError{Lane: o.Lane, Service: o.Name, Text: fmt.Sprint(why)})
+		case <-ctx.Done():
+			return finish(ctx.Err())
+		}
+	}
+}
+
+// dialLocal connects to the first address that takes a connection.
+func dialLocal(ctx context.Context, addrs []string) (conn net.Conn, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	var d net.Dialer
+	for _, a := range addrs {
+		if conn, err = d.DialContext(ctx, "tcp", a); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
