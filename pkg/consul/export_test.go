@@ -16,6 +16,18 @@ func DestroySession(ctx context.Context, c *Client, id string) error {
 	return err
 }
 
+// SessionLives reports whether the registry has a session.
+func SessionLives(t testing.TB, c *Client, id string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	info, _, err := c.api.Session().Info(id, query(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info != nil
+}
+
 // PutKey writes a key, or deletes it for an empty value.
 func PutKey(t testing.TB, c *Client, key, value string) {
 	t.Helper()

@@ -44,6 +44,11 @@ func (o HoldOptions) withDefaults() HoldOptions {
 // reapEvery is how often Consul looks for instances to remove.
 const reapEvery = 30 * time.Second
 
+const (
+	liveName = "lane liveness"
+	appNotes = "critical while the process behind does not accept connections"
+)
+
 // Output of the liveness check. It never changes: every change is written to
 // the catalog and wakes every watch of the service.
 const aliveNote = "lane is running"
@@ -146,16 +151,19 @@ func (h *Hold) appID() string  { return h.reg.ID + ":app" }
 // put sends the registration as it is. A check that the agent already has
 // keeps its status.
 func (h *Hold) put(ctx context.Context) error {
+	app := h.app.Load()
 	r := &api.AgentServiceRegistration{
 		ID: h.reg.ID, Name: h.reg.Name, Address: h.reg.Address, Port: h.reg.Port, Meta: h.reg.metadata(),
 		Checks: api.AgentServiceChecks{
-			{CheckID: h.liveID(), Name: "lane liveness", TTL: h.o.TTL.String(),
+			// Whoever registers lives: in Consul's own first state, critical, callers
+			// would find a claim whose instance is sick until the first beat.
+			{CheckID: h.liveID(), Name: liveName, Status: api.HealthPassing, TTL: h.o.TTL.String(),
 				DeregisterCriticalServiceAfter: h.o.DeregisterAfter.String()},
 			// The longer TTL leaves the liveness check to speak when beats stop.
 			// The notes speak for it in a catalog that puts off an output whose
 			// status has not changed, as Consul's does for five minutes.
-			{CheckID: h.appID(), Name: "lane application", TTL: (2 * h.o.TTL).String(),
-				Notes: "critical while the process behind does not accept connections"},
+			{CheckID: h.appID(), Name: "lane application", Status: status(app.ok), TTL: (2 * h.o.TTL).String(),
+				Notes: appNotes},
 		},
 	}
 	return h.c.commit(ctx, "register "+h.reg.Name, fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {
@@ -341,6 +349,11 @@ func (h *Hold) Shown() <-chan struct{} { return h.first }
 func (h *Hold) Run(ctx context.Context) error {
 	beat := time.NewTicker(h.o.Beat)
 	defer beat.Stop()
+	// After a failure, sooner: until a beat arrives, the instance may count as dead.
+	pause := nextRetry(0, 0, nil)
+	retry := time.NewTimer(h.o.Beat)
+	defer retry.Stop()
+	retry.Stop()
 	nextLook := time.Now().Add(h.o.ReadBack)
 	for {
 		select {
@@ -348,6 +361,7 @@ func (h *Hold) Run(ctx context.Context) error {
 			return nil
 		case <-h.push:
 		case <-beat.C:
+		case <-retry.C:
 		}
 		if h.take(ctx) != nil {
 			return nil
@@ -373,8 +387,28 @@ func (h *Hold) Run(ctx context.Context) error {
 			_ = h.note(err)
 		}
 		h.release()
+		if pause = nextRetry(pause, h.o.Beat, err); err != nil {
+			retry.Reset(pause)
+		}
 	}
 }
+
+// firstRetry is how soon after a failed beat the next one is tried; then it takes
+// twice as long each time, up to maxRetry.
+const firstRetry = 250 * time.Millisecond
+
+// nextRetry is the pause after a beat that had this error; for one that arrived, the
+// one to begin with.
+func nextRetry(pause, beat time.Duration, err error) time.Duration {
+	if err == nil {
+		return firstRetry / 2
+	}
+	return min(2*pause, beat, maxRetry)
+}
+
+// maxRetry bounds that pause: a registry that is back must not wait for long to hear
+// who lives.
+const maxRetry = time.Second
 
 // again registers anew, and waits for the catalog as long as a call may take.
 func (h *Hold) again(ctx context.Context) error {

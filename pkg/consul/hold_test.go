@@ -3,6 +3,8 @@ package consul_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,5 +192,37 @@ func TestAnotherAddressUnderTheOwnIDIsSetRight(t *testing.T) {
 			return len(in) == 1 && in[0].Addr == "127.0.0.1:8080"
 		})
 		eventually(t, "it is confirmed again", func() bool { ok, err := h.State(); return ok && err == nil })
+	})
+}
+
+// Routers hear of an instance once, as it is: not first of a sick one.
+func TestARegistrationIsWellFromItsFirstMoment(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		for _, app := range []bool{true, false} {
+			f := newFront(t, addr)
+			service := unique("orders")
+			beats := make(chan struct{})
+			f.set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if strings.HasPrefix(r.URL.Path, "/v1/agent/check/update/") {
+					<-beats
+				}
+				next.ServeHTTP(w, r)
+			})
+			h := open(t, f.addr).NewHold(registration("dev-alice", service), consul.HoldOptions{App: app, AppNote: "as told"})
+			registered := make(chan error, 1)
+			go func() { registered <- h.Register(deadline(t)) }()
+			direct := open(t, addr)
+			eventually(t, "registered", func() bool { return len(of(t, direct, "dev-alice", service)) == 1 })
+			if got := of(t, direct, "dev-alice", service)[0].Health; (got == lane.Passing) != app {
+				t.Errorf("before its first beat, with a process that is well: %v: %v", app, got)
+			}
+			close(beats)
+			if err := <-registered; err != nil {
+				t.Error(err)
+			}
+			if err := h.Deregister(deadline(t)); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }

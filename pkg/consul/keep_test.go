@@ -74,7 +74,7 @@ func TestAnEntryIsKeptOverARegistryThatBreaksOff(t *testing.T) {
 		"its registration is cut":         {"PUT", "/v1/agent/service/register", cut},
 		"its registration fails":          {"PUT", "/v1/agent/service/register", fails(500)},
 		"a front has no agent behind":     {"PUT", "/v1/agent/service/register", fails(503)},
-		"its beat is cut":                 {"PUT", "/v1/agent/check/update/", cut},
+		"its beat is reset":               {"PUT", "/v1/agent/check/update/", reset},
 		"the agent has forgotten it":      {"PUT", "/v1/agent/check/update/", fails(404)},
 		"what it is read back by is cut":  {"GET", "/v1/health/service/", cut},
 		"what it is read back by fails":   {"GET", "/v1/health/service/", fails(500)},

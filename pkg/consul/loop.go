@@ -15,8 +15,10 @@ type source struct {
 	*watch
 	stop context.CancelFunc
 
-	answer    answer
-	answered  bool // at least once
+	answer    answer    // the one that counts
+	told      answer    // the registry's last one
+	keeps     time.Time // since when answer has more than told, for a grace; zero: it has not
+	answered  bool      // at least once
 	err       error
 	failing   time.Time // since when; zero while it answers
 	due       uint64    // the start whose answer is new enough; those before it were before an outage
@@ -45,6 +47,7 @@ type loop struct {
 	leader   leaderState
 	dirty    bool      // something but trust has changed
 	away     time.Time // since when an outage lasts that has been told; zero: none
+	unwell   time.Time // the last failure of the registry; zero: none
 }
 
 // Run watches until ctx ends, and then returns nil. It may be called once.
@@ -90,6 +93,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			}
 			l.retire()
 			l.makeRoom()
+			l.review(w.o.Now())
 		}
 		l.reconcile(ctx)
 		l.publish()
@@ -136,6 +140,9 @@ func (l *loop) take(e event) {
 	wasDenied := isDenied(s.err)
 	if e.err != nil {
 		s.err = e.err
+		if !isDenied(e.err) {
+			l.unwell = now
+		}
 		if s.failing.IsZero() {
 			s.failing = now
 			l.touch(s)
@@ -147,10 +154,14 @@ func (l *loop) take(e event) {
 	}
 	s.err, s.failing = nil, time.Time{}
 	s.behind = s.behind && e.start < s.due
+	if e.rebuilt {
+		l.unwell = now
+	}
 	if e.changed || wasDenied {
-		s.seen(e.answer.instances, now)
-		s.answer = e.answer
-		l.touch(s)
+		s.told = e.answer
+		if l.accept(s, now); s == l.declared {
+			l.review(now)
+		}
 	}
 	s.answer.contact = e.answer.contact
 	s.answered = true

@@ -42,6 +42,7 @@ type Session struct {
 
 	mu     sync.Mutex
 	id     string
+	former string                // the one before, until it has surely ended; "" is none
 	own    map[string]lane.Claim // by key
 	closed bool
 }
@@ -193,7 +194,7 @@ func (s *Session) Destroy(ctx context.Context) error {
 	clear(s.own)
 	s.mu.Unlock()
 	s.watching.again()
-	return s.destroy(ctx, id)
+	return errors.Join(s.destroy(ctx, id), s.endFormer(ctx))
 }
 
 func (s *Session) destroy(ctx context.Context, id string) error {

@@ -3,6 +3,9 @@ package consul_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,6 +194,53 @@ func TestClaimsOfAnEndedSessionAreRefused(t *testing.T) {
 		}
 		if _, err := c.OpenSession(deadline(t), consul.SessionOptions{TTL: 5 * time.Second}); !errors.As(err, &invalid) {
 			t.Errorf("a TTL below Consul's least: %v", err)
+		}
+	})
+}
+
+// A registry that has just restarted can deny a session for a moment that it has on
+// disk. Its claims are not lost by that: nobody else has them.
+func TestASessionThatIsDeniedForAMoment(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		f, direct := newFront(t, addr), open(t, addr)
+		l := unique("dev-alice")
+		alice := session(t, open(t, f.addr))
+		for _, service := range []string{"orders", "stock"} {
+			if err := alice.Claim(deadline(t), claim(l, service, "alice")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old := alice.ID()
+		var renewed, looked atomic.Bool
+		f.set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			switch {
+			case strings.HasPrefix(r.URL.Path, "/v1/session/renew/") && renewed.CompareAndSwap(false, true):
+				answers(r.URL.Path, http.StatusNotFound, "Session id not found")(w, r, next)
+			case strings.HasPrefix(r.URL.Path, "/v1/session/info/") && looked.CompareAndSwap(false, true):
+				answers(r.URL.Path, http.StatusOK, "[]")(w, r, next)
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+		lost := make(chan error, 1)
+		background(t, func(ctx context.Context) error {
+			lost <- alice.Run(ctx)
+			return nil
+		})
+		alice.Check()
+		eventually(t, "both claims are under another session", func() bool {
+			got := claims(t, direct, lane.Name(l))
+			return alice.ID() != old && len(got) == 2 && got[0].Session == alice.ID() && got[1].Session == alice.ID()
+		})
+		eventually(t, "the old session has ended", func() bool { return !consul.SessionLives(t, direct, old) })
+		// The twin: another's is lost.
+		bob := session(t, direct)
+		if err := bob.TakeOver(deadline(t), claims(t, direct, lane.Name(l))[0], claim(l, "orders", "bob")); err != nil {
+			t.Fatal(err)
+		}
+		var gone *consul.ClaimLostError
+		if err := <-lost; !errors.As(err, &gone) || gone.By.Owner != "bob" {
+			t.Errorf("%v", err)
 		}
 	})
 }

@@ -95,6 +95,26 @@ func (s *Session) check(ctx context.Context) error {
 			return err
 		}
 	}
+	return s.endFormer(ctx)
+}
+
+// endFormer ends the session's former selves. They should be gone; but a registry that
+// has just restarted may not know for a moment what it has on disk.
+func (s *Session) endFormer(ctx context.Context) error {
+	s.mu.Lock()
+	former := s.former
+	s.mu.Unlock()
+	if former == "" {
+		return nil
+	}
+	if err := s.destroy(ctx, former); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.former == former {
+		s.former = ""
+	}
 	return nil
 }
 
@@ -104,6 +124,10 @@ func (s *Session) verify(ctx context.Context, cl lane.Claim) error {
 	if cl.Session != s.ID() {
 		err := s.Claim(ctx, cl)
 		var held *ClaimHeldError
+		if errors.As(err, &held) && held.Held.Session == cl.Session {
+			// The registry denied our session, and has it after all: nobody else is there.
+			err = s.TakeOver(ctx, held.Held, cl)
+		}
 		if errors.As(err, &held) {
 			return &ClaimLostError{Lane: cl.Lane, Service: cl.Service, By: held.Held}
 		}
@@ -130,7 +154,7 @@ func (s *Session) reopen(ctx context.Context) error {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
-		s.id = id
+		s.former, s.id = s.id, id
 	}
 	s.mu.Unlock()
 	if closed {

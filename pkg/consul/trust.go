@@ -27,18 +27,21 @@ type leaderState struct {
 // answers is no proof: one in flight goes on and returns old data when the
 // leader is gone.
 func (w *Watcher) askLeader(ctx context.Context, out chan<- leaderAnswer) {
-	tick := time.NewTicker(w.o.LeaderEvery)
-	defer tick.Stop()
-	for {
+	for failed := 0; ; {
+		began := time.Now()
 		leader, err := w.c.leader(ctx)
 		select {
 		case out <- leaderAnswer{leader: leader, err: err}:
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		every := w.o.LeaderEvery
+		if failed++; err == nil && leader != "" {
+			failed = 0
+		} else if failed >= 2 { // it is away: what waits for it is not to wait longer than it takes
+			every = min(every, time.Second)
+		}
+		if !pause(ctx, max(0, every-time.Since(began)), nil) {
 			return
 		}
 	}
@@ -49,6 +52,9 @@ func (w *Watcher) askLeader(ctx context.Context, out chan<- leaderAnswer) {
 func (l *loop) ask(a leaderAnswer) {
 	s := &l.leader
 	s.outcome = true
+	if s.answered && (a.err != nil || a.leader == "") {
+		l.unwell = l.w.o.Now()
+	}
 	if a.err != nil {
 		s.failed++
 		s.err = a.err

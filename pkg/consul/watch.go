@@ -38,6 +38,7 @@ type event struct {
 	w       *watch
 	answer  answer
 	changed bool   // false: as before, but it answers (again)
+	rebuilt bool   // its index went backwards: another registry, or the same one made anew
 	start   uint64 // of the watch, that the query belongs to
 	err     error
 }
@@ -80,11 +81,12 @@ func (w *watch) run(ctx context.Context, o WatchOptions, f ask, out chan<- event
 			continue
 		}
 		p.succeeded()
+		rebuilt := meta.LastIndex < index
 		index = nextIndex(index, meta.LastIndex)
 		got.contact, got.filtered = meta.LastContact, meta.ResultsFilteredByACLs
 		changed := first || !got.same(last)
-		if changed || report || got.contact > staleContact || last.contact > staleContact {
-			if !send(ctx, out, event{w: w, answer: got, start: start, changed: changed}) {
+		if changed || report || rebuilt || got.contact > staleContact || last.contact > staleContact {
+			if !send(ctx, out, event{w: w, answer: got, start: start, changed: changed, rebuilt: rebuilt}) {
 				return
 			}
 		}

@@ -23,6 +23,7 @@ type WatchOptions struct {
 	MaxWatches  int           // the least recently used one gives way; 20
 	MinPause    time.Duration // first pause after a failure; 1 s
 	MaxPause    time.Duration // longest pause after failures; 30 s
+	Grace       time.Duration // after an outage, what is missing counts for so long; 15 s, a beat's time to live
 	Tolerate    time.Duration // a watch failing for longer makes the catalog stale; 5 s
 	// Always are services that are asked for from the start, and never given up: they
 	// are beside the bound on watches, so whoever names them bounds their number.
@@ -45,6 +46,7 @@ func (o WatchOptions) withDefaults() WatchOptions {
 	def(&o.MinPause, time.Second)
 	def(&o.MaxPause, 30*time.Second)
 	def(&o.Tolerate, 5*time.Second)
+	def(&o.Grace, 15*time.Second)
 	if o.MaxWatches <= 0 {
 		o.MaxWatches = 20
 	}

@@ -42,6 +42,19 @@ func (w *world) setPolicy(name, rules string) {
 	w.policies[name] = made.ID
 }
 
+// filtered reports whether the registry leaves something out of what it answers to a
+// token.
+func (w *world) filtered(token string) bool {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.agent.Addr()+"/v1/health/service/orders", nil)
+	w.must(err)
+	req.Header.Set("X-Consul-Token", token)
+	res, err := (&http.Transport{Proxy: nil, DisableKeepAlives: true}).RoundTrip(req)
+	w.must(err)
+	w.must(res.Body.Close())
+	return res.StatusCode == http.StatusOK && res.Header.Get("X-Consul-Results-Filtered-By-ACLs") == "true"
+}
+
 // revoke deletes a token.
 func (w *world) revoke(name string) {
 	w.t.Helper()

@@ -29,6 +29,20 @@ var faults = []fault{
 		w.agent.Await(t)
 		return ""
 	}},
+	{"agent killed, back without its data", shape{}, func(t *testing.T, w *world) string {
+		w.agent.Kill()
+		pause(t, form(2*time.Second, 10*time.Second))
+		w.agent.Restart(t, false)
+		w.agent.Await(t)
+		w.baseline() // as what registered them does
+		return "its indexes begin again; the baseline registers itself again"
+	}},
+	{"the developer's client agent killed, back without its data", shape{client: true, apart: true}, func(t *testing.T, w *world) string {
+		w.agent.Kill()
+		w.agent.Restart(t, false)
+		w.agent.Await(t)
+		return "the gateway has an agent of its own"
+	}},
 	{"agent held, answers nothing", shape{}, func(t *testing.T, w *world) string {
 		d := form(5*time.Second, 30*time.Second)
 		w.agent.Hold(t, true)
@@ -42,6 +56,18 @@ var faults = []fault{
 		pause(t, d)
 		w.front.set(nil)
 		return "for " + d.String()
+	}},
+	{"agent unreachable so long that Consul has removed everything", shape{vars: map[string]string{"LANE_MAX_STALE": "30m"}}, func(t *testing.T, w *world) string {
+		w.front.cut()
+		if *long {
+			pause(t, 10*time.Minute)
+			w.front.set(nil)
+			return "for 10m0s, with `max_stale` 30m: by default, that a lane lacks a service is believed for 5 minutes"
+		}
+		pause(t, 3*time.Second)
+		w.removeAll()
+		w.front.set(nil)
+		return "removed by hand in the short form"
 	}},
 	{"leader of three servers killed, a client agent in front", shape{servers: 3, client: true}, func(t *testing.T, w *world) string {
 		w.agent.Leader(t, w.servers).Kill()
@@ -105,6 +131,7 @@ var faults = []fault{
 			w.setPolicy(name, less)
 			defer w.setPolicy(name, whole)
 		}
+		await(t, "Consul cuts its answers", func() bool { return w.filtered(w.vars["CONSUL_HTTP_TOKEN"]) })
 		pause(t, form(5*time.Second, 30*time.Second))
 		return "Consul then answers 200 with an empty list"
 	}},
@@ -138,6 +165,17 @@ func (w *indexed) WriteHeader(code int) {
 
 func (w *indexed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// removeAll removes the session's instance and claim, as Consul does in time.
+func (w *world) removeAll() {
+	w.t.Helper()
+	w.must(w.call(w.agent, http.MethodPut, "/v1/agent/service/deregister/"+w.status.Services[0].ID, nil, nil))
+	var sessions []struct{ ID string }
+	w.must(w.call(w.agent, http.MethodGet, "/v1/session/list", nil, &sessions))
+	for _, s := range sessions {
+		w.must(w.call(w.agent, http.MethodPut, "/v1/session/destroy/"+s.ID, nil, nil))
+	}
+}
+
 // Requests to what lives go on, and nothing is left behind.
 func TestFaults(t *testing.T) {
 	for i, f := range faults {
@@ -147,6 +185,7 @@ func TestFaults(t *testing.T) {
 			w.remember()
 			w.openGateway()
 			w.up()
+			w.wholeAgain() // the gateway hears of it a moment later
 			stop := traffic(t, w.tally, w.streams())
 			pause(t, time.Second)
 			note := f.strike(t, w)

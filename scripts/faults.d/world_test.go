@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -36,6 +37,7 @@ type world struct {
 	front   *front
 	entry   *front // the gateway's way to its agent; may be the same
 	token   string // of the tester
+	more    map[string]string
 
 	home, runtime string
 	vars          map[string]string // of the session
@@ -59,6 +61,7 @@ type shape struct {
 	client  bool
 	apart   bool
 	token   string
+	vars    map[string]string // of session and gateway, beside the usual ones
 }
 
 func newWorld(t *testing.T, s shape) *world {
@@ -86,6 +89,7 @@ func newWorld(t *testing.T, s shape) *world {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(runtime) })
 	w.runtime, w.home = runtime, t.TempDir()
+	w.more = s.vars
 	w.vars = w.desk("alice")
 	w.orders, w.stock = newOrigin(t, "baseline", ""), newOrigin(t, "stock", "")
 	w.local = newOrigin(t, "laptop", alice)
@@ -126,9 +130,11 @@ func (w *world) desk(owner string) map[string]string {
 			w.t.Fatal(err)
 		}
 	}
-	return map[string]string{"HOME": home, "CONSUL_HTTP_ADDR": w.front.addr, "LANE_RUNTIME_DIR": runtime,
+	vars := map[string]string{"HOME": home, "CONSUL_HTTP_ADDR": w.front.addr, "LANE_RUNTIME_DIR": runtime,
 		"LANE_STATE_DIR": filepath.Join(home, "state"), "XDG_CONFIG_HOME": filepath.Join(home, "config"),
 		"LANE_OWNER": owner, "LANE_PROXY_LISTEN": "127.0.0.1:0"}
+	maps.Copy(vars, w.more)
+	return vars
 }
 
 // baseline registers what others run, with the first server.
