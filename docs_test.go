@@ -105,7 +105,7 @@ func TestReadmeHasEveryCommand(t *testing.T) {
 }
 
 // Flags of lane up that are no settings.
-var noSettings = []string{"detach", "help", "join", "json", "plain", "takeover"}
+var noSettings = []string{"bodies", "detach", "help", "join", "json", "plain", "takeover"}
 
 func TestSettingsPageIsComplete(t *testing.T) {
 	text := page(t, "docs/settings.md")

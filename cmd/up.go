@@ -35,6 +35,7 @@ type upOptions struct {
 	detach   bool
 	plain    bool
 	json     bool
+	bodies   bool
 }
 
 func newUpCmd(f *factory) *cobra.Command {
@@ -84,13 +85,14 @@ terminal, and its exit code becomes lane's.`,
 				o.lane = args[0]
 			}
 			o.flags, o.services = given(), services.all
-			return runUp(c.Context(), f, o, os.Args[1:])
+			return f.untilFree(c.Context(), o, func() error { return runUp(c.Context(), f, o, os.Args[1:]) })
 		},
 	}
 	c.Flags().VarP(&services, "service", "s", "service and port of its local process; may be repeated")
 	c.Flags().BoolVar(&o.takeOver, "takeover", false, "take the lane's services from whoever holds them")
 	c.Flags().BoolVar(&o.join, "join", false, "stand beside whoever holds the lane's services: both get a part of the calls")
 	c.Flags().BoolVarP(&o.detach, "detach", "d", false, "return when the lane is routable, and leave the session running")
+	c.Flags().BoolVar(&o.bodies, "bodies", false, "keep the beginnings of bodies, for the terminal UI and its exports: 64 KiB each, 32 MiB in all, in memory")
 	c.Flags().BoolVar(&o.plain, "plain", false, "print lines, no terminal UI")
 	c.Flags().BoolVar(&o.json, "json", false, "with -d: print the session's status as JSON")
 	given = settingFlags(c, sessionSettings)
@@ -184,7 +186,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 		Env: s.Env, Tenant: s.Tenant, Zone: s.Zone, Version: s.Version,
 		Proxy: s.Proxy, ProxyFixed: s.Source("proxy") != "default", Registry: f.consulConfig(s),
 		Policy: s.Policy(), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
-		Opens: s.Mitm, Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
+		Opens: s.Mitm, Bodies: o.bodies, Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
 		Command: o.command, In: f.io.In, Out: f.io.Out, Err: f.io.Err,
 		RuntimeDir: runtime, LogPath: f.getenv(detachedLog), Now: f.now, Force: f.force,
 	}

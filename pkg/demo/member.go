@@ -106,7 +106,7 @@ func (m *member) options() (session.Options, error) {
 	policy.InvalidTag = lane.InvalidReject // as `lane up` has it: a developer wants to see a mistake
 	dir := filepath.Join(m.w.dir, m.owner) // a process's socket is named by its number alone
 	return session.Options{
-		Lane: m.lane, Mode: session.ModeShared, Owner: m.owner, Host: m.owner + "-laptop", Install: m.install(),
+		Lane: m.lane, Mode: session.ModeShared, Owner: m.owner, Host: m.owner + "-laptop", Bodies: true, Install: m.install(),
 		Services:  []session.Service{{Name: m.service, Local: []string{m.local.addr}}},
 		Advertise: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Proxy: "127.0.0.1:0", ProxyFixed: true,
 		Registry: m.w.registry(), Policy: policy, Carriers: lane.DefaultCarriers(),

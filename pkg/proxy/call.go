@@ -43,10 +43,12 @@ type call struct {
 	veiled  bool        // the caller is not to know what is inside
 	pins    bool        // its strings are parts of a long head
 
-	body  reqBody
-	res   resBody
-	early early
-	w     *writer // nil when the response is not ours to write
+	body reqBody
+	res  resBody
+	// What is kept of the bodies; nil: nothing is.
+	keepReq, keepRes *keeper
+	early            early
+	w                *writer // nil when the response is not ours to write
 	// broken is why the response's body ended too early.
 	broken error
 	mu     sync.Mutex // guards the end: a client may close a body that it reads
@@ -62,6 +64,7 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 	if c.asked == "" {
 		c.asked = r.URL.Host
 	}
+	c.keepReq, c.keepRes = t.keepers()
 	c.host, c.h2, c.grpc = c.asked, r.ProtoMajor == 2, isGRPC(r.Header)
 	c.ex = traffic.Exchange{
 		Start: now, Front: front, From: r.RemoteAddr, Method: r.Method, Proto: r.Proto,
@@ -227,6 +230,7 @@ func (c *call) finish(why string) {
 	}
 	c.ex.ReqSize = c.body.n.Load()
 	c.ex.ResSize = c.res.n.Load()
+	c.ex.ReqBody, c.ex.ResBody = c.keepReq.take(c.ex.ReqSize), c.keepRes.take(c.ex.ResSize)
 	bound(&c.ex)
 	if c.pins {
 		letGo(&c.ex)
@@ -287,6 +291,7 @@ func (b *reqBody) Read(p []byte) (int, error) {
 	b.read.Store(true)
 	n, err := b.in.Read(p)
 	b.n.Add(int64(n))
+	b.c.keepReq.add(p[:n])
 	if err == io.EOF {
 		b.c.cutTrailer() // it is whole now, and read next
 	}
@@ -325,6 +330,7 @@ type resBody struct {
 func (b *resBody) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
 	b.n.Add(int64(n))
+	b.c.keepRes.add(p[:n])
 	if err == nil {
 		return n, nil
 	}

@@ -82,6 +82,7 @@ type Config struct {
 	TraceLane func(keys *tracemap.Keys) lane.Name
 
 	KeepHeaders bool          // record heads, secrets masked
+	KeepBodies  bool          // record the beginnings of bodies, traffic.MaxBody each
 	FirstAnswer time.Duration // wait for a service's first answer; 0: 2 s
 	DialTimeout time.Duration // 0: 3 s towards instances, 10 s elsewhere
 	EjectFor    time.Duration // how long a refusing instance is skipped; 0: 5 s
@@ -105,6 +106,7 @@ type Transport struct {
 	meter    Meter
 	resolves func(context.Context, string) bool
 	keep     bool
+	bodies   bool
 	first    time.Duration
 	now      func() time.Time
 	logger   *slog.Logger
@@ -135,7 +137,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	t := &Transport{
 		registry: cfg.Registry, router: cfg.Router, carriers: cfg.Carriers, names: cfg.Names,
 		lane: cfg.Lane, sources: cfg.Traces, traces: cfg.TraceLane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts, meter: cfg.Meter,
-		resolves: cfg.Resolves, keep: cfg.KeepHeaders, now: cfg.Now, logger: cfg.Logger,
+		resolves: cfg.Resolves, keep: cfg.KeepHeaders, bodies: cfg.KeepBodies, now: cfg.Now, logger: cfg.Logger,
 		first: orDefault(cfg.FirstAnswer, 2*time.Second),
 	}
 	if t.carriers == nil {

@@ -68,6 +68,7 @@ func (l *line) open(asked, host, url string, tgt target) *call {
 	c := &w.c
 	w.take, w.give, w.outside = nil, "", nil
 	*c = call{t: t, target: tgt, asked: asked, host: host, head: &req.Head}
+	c.keepReq, c.keepRes = t.keepers()
 	w.k.read(&t.marks, &req.Head)
 	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Method: req.Method,
 		Proto: "HTTP/1.1", URL: url}
@@ -186,7 +187,7 @@ func (l *line) talk(x *peer) error {
 	hints := 0
 	hold := l.asked100
 	if !hold {
-		w.out = l.appendReady(w.out, &l.up, l.req.Chunked, &w.c.body.n)
+		w.out = l.appendReady(w.out, &l.up, l.req.Chunked, &w.c.body.n, w.c.keepReq)
 	}
 	if _, err := x.conn.Write(w.out); err != nil {
 		return err
@@ -295,12 +296,13 @@ func (l *line) hint() error {
 
 // appendReady appends what is there of a body, framed as it goes on, without
 // waiting for more.
-func (l *line) appendReady(dst []byte, b *http1.Body, chunked bool, n *atomic.Int64) []byte {
+func (l *line) appendReady(dst []byte, b *http1.Body, chunked bool, n *atomic.Int64, k *keeper) []byte {
 	p := buffers.Get().(*[]byte)
 	defer buffers.Put(p)
 	for len(dst) < len(*p) && b.Ready() {
 		m, err := b.Read((*p)[:len(*p)-len(dst)])
 		n.Add(int64(m))
+		k.add((*p)[:m])
 		if m > 0 {
 			dst = appendPiece(dst, (*p)[:m], chunked)
 		}
@@ -345,7 +347,7 @@ func (l *line) upload(x *peer) error {
 	defer buffers.Put(buf)
 	var out []byte
 	for {
-		err := long(x.conn, l.conn, &l.up, &w.c.body.n)
+		err := long(x.conn, l.conn, &l.up, &w.c.body.n, w.c.keepReq)
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded) && !w.late.Load():
@@ -358,6 +360,7 @@ func (l *line) upload(x *peer) error {
 		}
 		n, err := l.up.Read((*buf)[:len(*buf)/2-32])
 		w.c.body.n.Add(int64(n))
+		w.c.keepReq.add((*buf)[:n])
 		out = out[:0]
 		if n > 0 {
 			out = appendPiece((*buf)[len(*buf)/2:len(*buf)/2], (*buf)[:n], l.req.Chunked)
@@ -398,9 +401,9 @@ const longBody = 64 << 10
 // long passes on what is left of a long body between two TCP connections without
 // its bytes coming here, where the system can do that. When it fails for another
 // reason than a deadline, the next read or write says which side it was.
-func long(dst, src net.Conn, b *http1.Body, count *atomic.Int64) error {
+func long(dst, src net.Conn, b *http1.Body, count *atomic.Int64, k *keeper) error {
 	left := b.Left()
-	if left < longBody || b.Buffered() {
+	if left < longBody || b.Buffered() || k.wants() {
 		return nil
 	}
 	to, from := tcpOf(dst), tcpOf(src)
@@ -463,7 +466,7 @@ func (l *line) respond(p *pool, say said) {
 	l.last = l.last || l.asked100 || l.srv.closing() ||
 		l.req.Minor == 0 && (framing == http1.ByChunks || framing == http1.ByClose)
 	w.out = l.appendResponse(w.out[:0], &say, chunked)
-	w.out = l.appendReady(w.out, &w.down, chunked, &c.res.n)
+	w.out = l.appendReady(w.out, &w.down, chunked, &c.res.n, c.keepRes)
 	if w.down.Ended() && w.sent.Load() {
 		c.finish("") // before the caller has it: who looks then finds it
 	}
@@ -500,7 +503,7 @@ func (l *line) download(chunked bool) error {
 	const room = 16 // for a chunk's size
 	x := w.peer
 	for {
-		if err := long(l.conn, x.conn, &w.down, &c.res.n); errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := long(l.conn, x.conn, &w.down, &c.res.n, c.keepRes); errors.Is(err, os.ErrDeadlineExceeded) {
 			x.calm()
 			l.listen(nil)
 			continue
@@ -510,6 +513,7 @@ func (l *line) download(chunked bool) error {
 		}
 		n, err := w.down.Read((*buf)[room : len(*buf)-2])
 		c.res.n.Add(int64(n))
+		c.keepRes.add((*buf)[room : room+n])
 		out := (*buf)[room : room+n]
 		if chunked && n > 0 {
 			var size [room]byte

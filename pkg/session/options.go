@@ -70,6 +70,7 @@ type Options struct {
 	Carriers lane.Carriers
 	Hosts    map[string]string // more names for a service
 	Colored  []string          // hosts outside the registry that may see the tag
+	Bodies   bool              // keep the beginnings of bodies, for looking at them
 	Reject   bool              // the guard answers 421 in place of bouncing
 	Probes   []string          // paths that the guard answers itself
 	// Opens are the hosts and services whose TLS the coloring proxy opens, with

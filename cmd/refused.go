@@ -1,0 +1,48 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+
+	"lane/pkg/consul"
+	"lane/pkg/session"
+	"lane/tui"
+)
+
+// untilFree runs a start. Where somebody holds what it claims, and there is a
+// screen, the user is asked what to do, and it is run again.
+func (f *factory) untilFree(ctx context.Context, o *upOptions, run func() error) error {
+	for {
+		err := run()
+		r, refused := refusal(err)
+		if !refused || o.plain || o.detach || o.json || len(o.command) > 0 || !f.screen() {
+			return err
+		}
+		choice, asked := tui.Refused(ctx, r, tui.Options{In: f.io.In, Out: f.io.Out, Color: f.io.Color})
+		switch {
+		case errors.Is(asked, tui.ErrInterrupted):
+			return errInterrupted
+		case asked != nil:
+			return errors.Join(err, asked)
+		case choice.TakeOver:
+			o.takeOver, o.join = true, false
+		case choice.Lane != "":
+			o.lane, o.takeOver = string(choice.Lane), false
+		default:
+			return err
+		}
+	}
+}
+
+// refusal is what stands against a start, if it is somebody's claim.
+func refusal(err error) (tui.Refusal, bool) {
+	var held *consul.ClaimHeldError
+	var busy *session.BusyError
+	switch {
+	case errors.As(err, &held):
+		return tui.Refusal{Lane: held.Held.Lane, Why: held.Error()}, true
+	case errors.As(err, &busy):
+		return tui.Refusal{Lane: busy.Lane, Why: busy.Error()}, true
+	}
+	return tui.Refusal{}, false
+}

@@ -1,0 +1,197 @@
+package tui
+
+import (
+	"context"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+
+	"lane/pkg/lane"
+)
+
+// Refusal is a start that somebody else's claim stands against.
+type Refusal struct {
+	Lane lane.Name
+	Why  string // who holds what, and since when
+}
+
+// Choice is what the user does about a refusal.
+type Choice struct {
+	TakeOver bool
+	Lane     lane.Name // another one, empty: not chosen
+}
+
+// Refused asks what to do about a refusal: take over, another lane, or, with a
+// zero Choice, nothing. Its errors are those of Run.
+func Refused(ctx context.Context, r Refusal, o Options) (Choice, error) {
+	m := newRefused(r, o)
+	end, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out),
+		tea.WithFPS(defaultFPS), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
+	switch {
+	case ctx.Err() != nil:
+		return Choice{}, ctx.Err()
+	case err != nil:
+		return Choice{}, err
+	}
+	got := end.(refused)
+	if got.interrupted {
+		return Choice{}, ErrInterrupted
+	}
+	return got.choice, nil
+}
+
+// refused is the screen of a refusal.
+type refused struct {
+	of            Refusal
+	fixed         look
+	width, height int
+
+	naming bool // another lane's name is being typed
+	line   line
+	wrong  string
+
+	done, interrupted bool
+	choice            Choice
+}
+
+func newRefused(r Refusal, o Options) refused {
+	return refused{of: r, fixed: look{palette: newPalette(o.Color), text: text{utf8: o.UTF8}}, line: newLine(string(suggest(r.Lane)))}
+}
+
+// suggest is a lane's name with a number behind it: the next one, if it has one.
+func suggest(l lane.Name) lane.Name {
+	base, n := string(l), 2
+	if i := len(base) - 1; i > 1 && base[i-1] == '-' && base[i] >= '1' && base[i] < '9' {
+		base, n = base[:i-1], int(base[i]-'0')+1
+	}
+	out := base + "-" + string(rune('0'+n))
+	if name, err := lane.ParseName(out); err == nil {
+		return name
+	}
+	return l
+}
+
+func (m refused) Init() tea.Cmd { return nil }
+
+func (m refused) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyMsg:
+		m = m.press(msg)
+	}
+	if m.done {
+		return m, tea.Quit
+	}
+	return m, nil
+}
+
+func (m refused) press(msg tea.KeyMsg) refused {
+	switch {
+	case msg.Type == tea.KeyCtrlC:
+		m.done, m.interrupted = true, true
+	case m.naming:
+		return m.name(msg)
+	case msg.Paste:
+	default:
+		switch msg.String() {
+		case "t":
+			m.choice.TakeOver, m.done = true, true
+		case "n":
+			m.naming, m.wrong = true, ""
+		case "q", "esc":
+			m.done = true
+		}
+	}
+	return m
+}
+
+func (m refused) name(msg tea.KeyMsg) refused {
+	switch msg.String() {
+	case "esc":
+		m.naming, m.wrong = false, ""
+	case "enter":
+		name, err := lane.ParseName(m.line.String())
+		switch {
+		case err != nil:
+			m.wrong = err.Error()
+		case name == m.of.Lane:
+			m.wrong = "that is the lane that is held"
+		default:
+			m.choice.Lane, m.done = name, true
+		}
+	default:
+		if typed, ok := m.line.press(msg); ok {
+			m.line, m.wrong = typed, ""
+		}
+	}
+	return m
+}
+
+func (m refused) View() string {
+	if m.width <= 0 || m.height <= 0 {
+		return ""
+	}
+	t, p := m.fixed.text, &m.fixed.palette
+	var out []string
+	add := func(c class, s string) { out = append(out, p.paint(c, cut(s, m.width))) }
+	add(bold, " lane "+t.clean(string(m.of.Lane), 80)+" | NOT EXPOSED")
+	add(plain, strings.Repeat("-", m.width))
+	add(plain, "")
+	for i, l := range wrap(t.clean(m.of.Why, 600), m.width-8, 4) {
+		label := "  !!  "
+		if i > 0 {
+			label = "      "
+		}
+		add(badText, label+l)
+	}
+	add(plain, "")
+	switch {
+	case m.naming:
+		name := t.clean(m.line.String(), 200)
+		at := len(t.clean(string(m.line.runes[:m.line.pos]), 200))
+		before, under, after := name[:at], " ", ""
+		if at < len(name) {
+			under, after = name[at:at+1], name[at+1:]
+		}
+		if label := "      another lane: "; isASCII(name) && len(label)+len(name) < m.width {
+			out = append(out, label+before+p.paint(selected, under)+after)
+		} else {
+			add(plain, label+name)
+		}
+		add(plain, "")
+		if m.wrong != "" {
+			for _, l := range wrap(t.clean(m.wrong, 300), m.width-8, 2) {
+				add(badText, "      "+l)
+			}
+		}
+	default:
+		add(plain, "      t  take over: the other session is told, and ends")
+		add(plain, "      n  use another lane name, "+t.clean(string(suggest(m.of.Lane)), 80)+" perhaps")
+		add(plain, "      q  quit, and leave it alone")
+	}
+	keys := " t take over  n rename  q quit"
+	if m.naming {
+		keys = " enter start in it  esc back"
+	}
+	if m.wrong != "" && m.height < leastHeight {
+		keys = " " + t.clean(m.wrong, 300)
+	}
+	if m.height >= 6 {
+		out = out[:min(len(out), m.height-2)]
+		for len(out) < m.height-2 {
+			out = append(out, "")
+		}
+		add(plain, strings.Repeat("-", m.width))
+	} else {
+		out = out[:min(len(out), m.height-1)]
+	}
+	add(plain, keys)
+	for i, l := range out {
+		if ansi.StringWidth(l) > m.width {
+			out[i] = ansi.Truncate(l, m.width, "")
+		}
+	}
+	return strings.Join(out, "\n")
+}

@@ -1,0 +1,118 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+
+	"lane/pkg/lane"
+)
+
+func heldRefusal() Refusal {
+	return Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by alice@desk-7 since 13:20, last active 14:00:12"}
+}
+
+// pressed is a refusal's screen after keys.
+func pressed(t *testing.T, w, h int, keys ...string) refused {
+	t.Helper()
+	next, _ := newRefused(heldRefusal(), Options{}).Update(tea.WindowSizeMsg{Width: w, Height: h})
+	for _, k := range keys {
+		msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
+		if named, ok := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "ctrl+c": tea.KeyCtrlC, "ctrl+u": tea.KeyCtrlU, "left": tea.KeyLeft}[k]; ok {
+			msg = tea.KeyMsg{Type: named}
+		}
+		next, _ = next.Update(msg)
+	}
+	return next.(refused)
+}
+
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		keys        string
+		done, stop  bool
+		want        Choice
+		screen, not string
+	}{
+		{"", false, false, Choice{}, "t  take over", ""},
+		{"t", true, false, Choice{TakeOver: true}, "", ""},
+		{"q", true, false, Choice{}, "", ""},
+		{"y", false, false, Choice{}, "held by alice@desk-7", ""},
+		{"ctrl+c", true, true, Choice{}, "", ""},
+		{"n", false, false, Choice{}, "another lane: dev-alice-2", "t  take over"},
+		{"n enter", true, false, Choice{Lane: "dev-alice-2"}, "", ""},
+		{"n esc", false, false, Choice{}, "t  take over", "another lane:"},
+		{"n ctrl+u d e v - q enter", true, false, Choice{}, "", ""},
+		{"n ctrl+u A enter", false, false, Choice{}, "another lane: A", ""},
+		{"n ctrl+u d e v - a l i c e enter", false, false, Choice{}, "that is the lane that is held", ""},
+		{"n ctrl+c", true, true, Choice{}, "", ""},
+	} {
+		keys := strings.Fields(c.keys)
+		if strings.HasSuffix(c.keys, "- q enter") { // q is a letter here
+			c.want.Lane = "dev-q"
+		}
+		m := pressed(t, 80, 24, keys...)
+		if m.done != c.done || m.interrupted != c.stop || m.choice != c.want {
+			t.Errorf("%q: done %v, interrupted %v, %+v", c.keys, m.done, m.interrupted, m.choice)
+		}
+		view := ansi.Strip(m.View())
+		if !strings.Contains(view, c.screen) || c.not != "" && strings.Contains(view, c.not) {
+			t.Errorf("%q shows\n%s", c.keys, view)
+		}
+	}
+	// A text that was pasted is no key.
+	m, _ := pressed(t, 80, 24).Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("t"), Paste: true})
+	if m.(refused).done {
+		t.Error("a pasted t took over")
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	for in, want := range map[lane.Name]lane.Name{"dev-alice": "dev-alice-2", "dev-alice-2": "dev-alice-3", "dev2": "dev2-2", "a": "a-2"} {
+		if got := suggest(in); got != want {
+			t.Errorf("%s: %s", in, got)
+		}
+	}
+}
+
+func TestGoldenRefused(t *testing.T) {
+	for _, s := range [][2]int{{80, 24}, {100, 30}, {140, 40}, {40, 10}} {
+		for name, keys := range map[string][]string{"refused": nil, "refused-rename": {"n", "left"}, "refused-wrong": {"n", "ctrl+u", "A", "enter"}} {
+			view := ansi.Strip(pressed(t, s[0], s[1], keys...).View())
+			lines := strings.Split(view, "\n")
+			if len(lines) > s[1] {
+				t.Errorf("%d lines on %d", len(lines), s[1])
+			}
+			for i, l := range lines {
+				if ansi.StringWidth(l) > s[0] {
+					t.Errorf("%q is wider than %d", l, s[0])
+				}
+				lines[i] = strings.TrimRight(l, " ")
+			}
+			golden(t, fmt.Sprintf("%s-%dx%d", name, s[0], s[1]), strings.Join(lines, "\n")+"\n")
+		}
+	}
+	for _, s := range nasty {
+		for _, size := range [][2]int{{80, 24}, {20, 5}, {1, 1}} {
+			m := pressed(t, size[0], size[1], "n")
+			m.of = Refusal{Lane: lane.Name(s), Why: s}
+			m.line = m.line.insert([]rune(s))
+			m.wrong = s
+			for _, naming := range []bool{true, false} {
+				m.naming = naming
+				for l := range strings.SplitSeq(m.View(), "\n") {
+					if ansi.StringWidth(l) > size[0] {
+						t.Errorf("%q is wider than %d", l, size[0])
+					}
+					for _, r := range sgr.ReplaceAllString(l, "") {
+						if r < 0x20 || r > 0x7e {
+							t.Errorf("%q reaches the terminal in %q", r, l)
+						}
+					}
+				}
+			}
+		}
+	}
+}
