@@ -41,6 +41,12 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"freeport":     cmdFreePort,
 	"registerport": cmdRegisterPort,
 	"listening":    cmdListening,
+
+	"terminal": cmdTerminal,
+	"press":    cmdPress,
+	"resize":   cmdResize,
+	"shows":    cmdShows,
+	"gone":     cmdGone,
 }
 
 func positive(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {

@@ -30,6 +30,8 @@ import (
 type world struct {
 	registry string // host:port
 	runtime  string
+	// terminals are those that the story has opened.
+	terminals []string
 
 	mu      sync.Mutex
 	servers map[string]*server
