@@ -26,8 +26,9 @@ type Choice struct {
 // zero Choice, nothing. Its errors are those of Run.
 func Refused(ctx context.Context, r Refusal, o Options) (Choice, error) {
 	m := newRefused(r, o)
-	end, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out),
-		tea.WithFPS(defaultFPS), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
+	o.FPS = defaultFPS
+	_, run := program(ctx, m, o)
+	end, err := run()
 	switch {
 	case ctx.Err() != nil:
 		return Choice{}, ctx.Err()

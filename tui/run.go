@@ -97,14 +97,7 @@ func Run(ctx context.Context, src Source, o Options) error {
 			return f(c)
 		}
 	}
-	p := tea.NewProgram(m,
-		tea.WithContext(ctx),
-		tea.WithInput(o.In),
-		tea.WithOutput(o.Out),
-		tea.WithFPS(o.FPS),
-		tea.WithAltScreen(),
-		tea.WithoutSignalHandler(),
-	)
+	p, run := program(ctx, m, o)
 
 	feedCtx, stop := context.WithCancel(ctx)
 	var feeds sync.WaitGroup
@@ -112,7 +105,7 @@ func Run(ctx context.Context, src Source, o Options) error {
 	feeds.Go(func() { f.exchanges(feedCtx) })
 	feeds.Go(func() { f.status(feedCtx) })
 
-	end, err := p.Run()
+	end, err := run()
 	stop()
 	drop()
 	feeds.Wait()
@@ -132,6 +125,44 @@ func Run(ctx context.Context, src Source, o Options) error {
 		return ErrInterrupted
 	}
 	return nil
+}
+
+// quitLimit is how long a program has to end by itself.
+const quitLimit = 2 * time.Second
+
+// program makes a program and the function that runs it until it ends or ctx does.
+// At ctx's end it is asked to quit, and killed only if it does not: one that is
+// killed does not wait for its reader of keys, and that may take the first key
+// from the program behind it (bubbletea v1.3.10, Program.shutdown).
+func program(ctx context.Context, m tea.Model, o Options) (*tea.Program, func() (tea.Model, error)) {
+	late, kill := context.WithCancel(context.WithoutCancel(ctx))
+	p := tea.NewProgram(m,
+		tea.WithContext(late),
+		tea.WithInput(o.In),
+		tea.WithOutput(o.Out),
+		tea.WithFPS(o.FPS),
+		tea.WithAltScreen(),
+		tea.WithoutSignalHandler(),
+	)
+	return p, func() (tea.Model, error) {
+		done, asked := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(asked)
+			select {
+			case <-done:
+			case <-ctx.Done():
+				t := time.AfterFunc(quitLimit, kill)
+				defer t.Stop()
+				p.Quit()
+				<-done
+			}
+		}()
+		end, err := p.Run()
+		close(done)
+		<-asked
+		kill()
+		return end, err
+	}
 }
 
 // crew are the deeds under way. The library starts them on goroutines of its own
