@@ -44,7 +44,7 @@ func (b *Body) size() int {
 	return cap(b.Bytes)
 }
 
-// Kind of a body's content, for showing it.
+// BodyKind is what a body holds, for showing it.
 type BodyKind uint8
 
 // The kinds.
