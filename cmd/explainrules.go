@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -216,11 +217,26 @@ func (o *colorOptions) color(s *config.Settings, set *rules.Set, name string, me
 	if c.Refuse || c.Ambiguous {
 		why := "the request's tag is no lane's name, and the rules say invalid: reject"
 		if c.Ambiguous {
-			why = "two servers could read the path in two ways, and the rules tell them apart"
+			why = ambiguous(&c)
 		}
 		return nil, &noDataError{msg: "the gateway answers it itself with 400: " + why, hint: "no rule and no instance is asked"}
 	}
 	return out, nil
+}
+
+// ambiguous says why two servers could read a path in two ways.
+func ambiguous(c *rules.Coloring) string {
+	if c.Readings == [2]string{} {
+		return "two servers could read the path in two ways: it has a segment . or .."
+	}
+	name := func(rule string) string {
+		if rule == "" {
+			return "no rule"
+		}
+		return "rule " + rule
+	}
+	return fmt.Sprintf(`two servers could read the path in two ways: as it stands %s wants it, and with %%2F, \ and // taken for one / %s does`,
+		name(c.Readings[0]), name(c.Readings[1]))
 }
 
 // enter is the service at which the request enters: that of the gateway's routes, the

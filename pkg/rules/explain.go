@@ -33,6 +33,10 @@ type Asked struct {
 // Coloring is how a request got its lane.
 type Coloring struct {
 	Result
+	// Readings are what two servers make of an ambiguous path: the rule that gives the
+	// lane as the path stands, and with %2F, backslashes and several separators taken
+	// for one; "" is none. Both are empty where a segment . or .. is what is ambiguous.
+	Readings [2]string
 	// Asked are the rules of the entry in the order in which they are asked, up to
 	// the one that gave the lane; none where the request's own tag decided.
 	Asked []Asked
@@ -48,6 +52,9 @@ func (s *Set) Explain(r *Request, members Members) Coloring {
 		return out
 	}
 	v := newView(r, !s.identity.holds(r))
+	if out.Ambiguous && !v.dots {
+		out.Readings = s.tables[r.Entry].readings(v, once)
+	}
 	for _, x := range s.rules { // in the order of the sources, then of the priorities
 		if x.at(r.Entry) {
 			a := x.asked(&v, once)
@@ -57,6 +64,16 @@ func (s *Set) Explain(r *Request, members Members) Coloring {
 		}
 	}
 	return out
+}
+
+func (t *table) readings(v view, members Members) (rules [2]string) {
+	for i, path := range []string{v.path, v.loose} {
+		v.path = path
+		if hit := t.hit(&v, members, &Result{}); hit != nil {
+			rules[i] = hit.id
+		}
+	}
+	return rules
 }
 
 // once asks each question once, so that two readings of the rules see one answer.

@@ -158,3 +158,34 @@ func requestFrom(headers, target, remote string) *Request {
 	}
 	return &Request{Entry: "shop", Host: "shop.test", Target: target, Headers: h, Remote: netip.MustParseAddr(remote)}
 }
+
+// Of a path that two servers could read in two ways it is said which rule each of
+// them would let have it.
+func TestWhoseAnAmbiguousPathIs(t *testing.T) {
+	set, err := Parse([]byte(`
+entry: shop
+rules:
+  - { id: admin, priority: 1, lane: dev-alice, match: { path: { prefix: /shop/admin } } }
+  - { id: shop, priority: 2, lane: dev-bob, match: { path: { prefix: /shop } } }
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]struct {
+		ambiguous bool
+		readings  [2]string
+	}{
+		"/shop/admin":      {false, [2]string{}},
+		"/shop/a%2Fb":      {false, [2]string{}}, // both are the same rule's
+		"/shop//admin":     {true, [2]string{"shop", "admin"}},
+		`/shop\admin`:      {true, [2]string{"", "admin"}},
+		"/shop%2Fadmin":    {true, [2]string{"", "admin"}},
+		"/shop/../admin":   {true, [2]string{}},
+		"/other/%2e%2e/hi": {true, [2]string{}},
+	} {
+		c := set.Explain(&Request{Entry: "shop", Target: path, Headers: Map{}}, nil)
+		if c.Ambiguous != want.ambiguous || c.Readings != want.readings {
+			t.Errorf("%s: ambiguous %v, %q", path, c.Ambiguous, c.Readings)
+		}
+	}
+}
