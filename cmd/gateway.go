@@ -33,6 +33,7 @@ type gatewayOptions struct {
 	rules    string
 	lists    listOptions
 	header   string
+	sampled  bool
 	expose   string
 	settings func() []config.Flag
 	observed observedOptions
@@ -67,6 +68,7 @@ moments, as a whole, and one that cannot be loaded never comes to hold.`,
 	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` of rules, in place of those in the registry")
 	o.lists.flags(c)
 	c.Flags().StringVar(&o.header, "trace-header", tracemap.Auto, "the one `HEADER` with the trace id; auto is every known one")
+	c.Flags().BoolVar(&o.sampled, "trace-sampled", true, "say of a trace that begins here that it is recorded")
 	c.Flags().StringVar(&o.expose, "expose", string(proxy.ExposeTrusted), "`WHO` learns instances and faults inside: trusted, all or none")
 	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
 	o.observed.flags(c, consul.GatewayService)
@@ -82,6 +84,9 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	traces, err := tracemap.ParseSources(o.header)
 	if err != nil {
 		return usagef("", "--trace-header: %v", err)
+	}
+	if !o.sampled {
+		traces = traces.Unsampled()
 	}
 	expose, err := proxy.ParseExpose(o.expose)
 	if err != nil {

@@ -29,8 +29,8 @@ func (s *Start) add(name, value string) {
 // or else as a traceparent and an x-request-id, which are one number, so that who
 // has the one finds the other. It is random and no secret: to know a trace's id
 // helps nobody whose ids do not count, and two must not be one. The trace is said
-// to be recorded: otherwise every service that records what its caller does would
-// record nothing.
+// to be recorded, unless Unsampled: otherwise every service that records what its
+// caller does would record nothing.
 func (s *Sources) Begin() Start {
 	hi, lo := rand.Uint64()&^0xf000|0x4000, rand.Uint64()&^(3<<62)|2<<62 // version 4 of UUIDs (RFC 9562, 5.4)
 	parent := rand.Uint64() | 1
@@ -38,7 +38,11 @@ func (s *Sources) Begin() Start {
 	b := appendHex(appendHex(room[:0], hi), lo)
 	b = appendUUID(b, b)
 	b = appendHex(append(append(append(b, "00-"...), b[:32]...), '-'), parent)
-	all := string(append(b, "-01"...))
+	flag := "1"
+	if s.unsampled {
+		flag = "0"
+	}
+	all := string(append(append(b, "-0"...), flag...))
 	id, uuid, w3c := all[:32], all[32:68], all[68:]
 	span := w3c[36:52]
 	out := Start{ID: id}
@@ -51,24 +55,24 @@ func (s *Sources) Begin() Start {
 	case formTraceparent:
 		out.add("traceparent", w3c)
 	case formB3:
-		out.add("b3", id+"-"+span+"-1")
+		out.add("b3", id+"-"+span+"-"+flag)
 	case formB3TraceID:
 		out.add("x-b3-traceid", id)
 		out.add("x-b3-spanid", span)
-		out.add("x-b3-sampled", "1")
+		out.add("x-b3-sampled", flag)
 	case formUber:
-		out.add("uber-trace-id", id+":"+span+":0:1")
+		out.add("uber-trace-id", id+":"+span+":0:"+flag)
 	case formSky:
 		text := base64.StdEncoding.EncodeToString
 		trace, here := text([]byte(id)), text([]byte("lane-gateway"))
-		out.add("sw8", "1-"+trace+"-"+trace+"-0-"+here+"-"+here+"-"+here+"-"+here)
+		out.add("sw8", flag+"-"+trace+"-"+trace+"-0-"+here+"-"+here+"-"+here+"-"+here)
 	case formDatadog:
 		out.add("x-datadog-trace-id", strconv.FormatUint(lo, 10))
 		out.add("x-datadog-parent-id", strconv.FormatUint(parent, 10))
-		out.add("x-datadog-sampling-priority", "1")
+		out.add("x-datadog-sampling-priority", flag)
 		out.add("x-datadog-tags", "_dd.p.tid="+id[:16])
 	case formAmazon:
-		out.add("x-amzn-trace-id", "Root=1-"+id[:8]+"-"+id[8:]+";Parent="+span+";Sampled=1")
+		out.add("x-amzn-trace-id", "Root=1-"+id[:8]+"-"+id[8:]+";Parent="+span+";Sampled="+flag)
 	default: // any text
 		out.ID = uuid
 		out.add(s.Only(), uuid)

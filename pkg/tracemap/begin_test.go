@@ -22,14 +22,7 @@ func TestBegin(t *testing.T) {
 		for range 100 {
 			start := s.Begin()
 			var k Keys
-			s.Read(func(name string) string {
-				for _, f := range start.Fields() {
-					if strings.EqualFold(f.Name, name) {
-						return f.Value
-					}
-				}
-				return ""
-			}, &k)
+			s.Read(value(&start), &k)
 			if k.Len() == 0 || k.ID().String() != start.ID || seen[start.ID] || seen[k.At(0).String()] {
 				t.Fatalf("%s: %+v is read as %v", setting, start, text(&k))
 			}
@@ -50,6 +43,57 @@ func TestBegin(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { all.Begin() }); n > 1 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A trace that is not recorded says so in each form that can, and is read all the same.
+func TestBeginUnsampled(t *testing.T) {
+	for setting, want := range map[string][2]string{ // recorded, and not
+		Auto:                 {"traceparent -01", "traceparent -00"},
+		"traceparent":        {"traceparent -01", "traceparent -00"},
+		"b3":                 {"b3 -1", "b3 -0"},
+		"x-b3-traceid":       {"x-b3-sampled 1", "x-b3-sampled 0"},
+		"uber-trace-id":      {"uber-trace-id :0:1", "uber-trace-id :0:0"},
+		"x-datadog-trace-id": {"x-datadog-sampling-priority 1", "x-datadog-sampling-priority 0"},
+		"x-amzn-trace-id":    {"x-amzn-trace-id ;Sampled=1", "x-amzn-trace-id ;Sampled=0"},
+	} {
+		recorded, err := ParseSources(setting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range []Sources{recorded, recorded.Unsampled()} {
+			name, end, _ := strings.Cut(want[i], " ")
+			start := s.Begin()
+			at := slices.IndexFunc(start.Fields(), func(f Field) bool { return f.Name == name })
+			if at < 0 || !strings.HasSuffix(start.Fields()[at].Value, end) {
+				t.Errorf("%s: %+v, want %s", setting, start.Fields(), want[i])
+			}
+			var k Keys
+			if s.Read(value(&start), &k); k.Len() == 0 || k.ID().String() != start.ID {
+				t.Errorf("%s: %+v is read as %v", setting, start, text(&k))
+			}
+		}
+	}
+	sky, err := ParseSources("sw8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := sky.Begin(), sky.Unsampled()
+	two := other.Begin()
+	if !strings.HasPrefix(one.Fields()[0].Value, "1-") || !strings.HasPrefix(two.Fields()[0].Value, "0-") {
+		t.Errorf("%+v %+v", one, two)
+	}
+}
+
+// value finds what a trace begins with by a header's name.
+func value(start *Start) func(string) string {
+	return func(name string) string {
+		for _, f := range start.Fields() {
+			if strings.EqualFold(f.Name, name) {
+				return f.Value
+			}
+		}
+		return ""
 	}
 }
 

@@ -58,7 +58,17 @@ var beside = [...]string{
 const Auto = "auto"
 
 // Sources says which headers are read. The zero value reads every known one.
-type Sources struct{ only source }
+type Sources struct {
+	only      source
+	unsampled bool
+}
+
+// Unsampled are the same sources, of which a trace that begins is said not to be
+// recorded: for an environment that records few, and decides elsewhere which.
+func (s Sources) Unsampled() Sources {
+	s.unsampled = true
+	return s
+}
 
 // ParseSources reads a setting: Auto (or nothing), or the one header that alone
 // is read. A header that is not known holds any text.
