@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"lane/pkg/consul"
+
 	"github.com/spf13/cobra"
 )
 
@@ -22,6 +24,31 @@ func (f *factory) serviceNames(ctx context.Context) []string {
 		return nil
 	}
 	return names
+}
+
+// completeFrom completes what the registry tells, and nothing if it does not.
+func (f *factory) completeFrom(c *cobra.Command, read func(context.Context, *consul.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	const noFile = cobra.ShellCompDirectiveNoFileComp
+	client, err := f.registry()
+	if err != nil {
+		return nil, noFile
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(c.Context(), listLimit)
+	defer cancel()
+	out, err := read(ctx, client)
+	if err != nil {
+		return nil, noFile
+	}
+	return out, noFile
+}
+
+// completeFirst is completeFrom for the first argument alone.
+func (f *factory) completeFirst(c *cobra.Command, args []string, read func(context.Context, *consul.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.completeFrom(c, read)
 }
 
 // completeWords completes a setting with the words that it takes, which are

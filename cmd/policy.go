@@ -162,24 +162,11 @@ func (f *factory) changePolicy(asJSON bool, p consul.ServicePolicy, change func(
 
 // completePolicies completes the services that have a policy.
 func (f *factory) completePolicies(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const noFile = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 {
-		return nil, noFile
-	}
-	client, err := f.registry()
-	if err != nil {
-		return nil, noFile
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(c.Context(), listLimit)
-	defer cancel()
-	all, _, err := client.ServicePolicies(ctx)
-	if err != nil {
-		return nil, noFile
-	}
-	var out []string
-	for _, p := range all {
-		out = append(out, p.Service)
-	}
-	return out, noFile
+	return f.completeFirst(c, args, func(ctx context.Context, client *consul.Client) (out []string, err error) {
+		all, _, err := client.ServicePolicies(ctx)
+		for _, p := range all {
+			out = append(out, p.Service)
+		}
+		return out, err
+	})
 }

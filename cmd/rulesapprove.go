@@ -138,24 +138,11 @@ func proposals(ctx context.Context, client *consul.Client) ([]*proposalRecord, e
 
 // completeProposals completes the IDs of the proposals.
 func (f *factory) completeProposals(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const noFile = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 {
-		return nil, noFile
-	}
-	client, err := f.registry()
-	if err != nil {
-		return nil, noFile
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(c.Context(), listLimit)
-	defer cancel()
-	list, err := proposals(ctx, client)
-	if err != nil {
-		return nil, noFile
-	}
-	var out []string
-	for _, p := range list {
-		out = append(out, p.ID+"\t"+p.State+" "+traffic.Printable(p.Note))
-	}
-	return out, noFile
+	return f.completeFirst(c, args, func(ctx context.Context, client *consul.Client) (out []string, err error) {
+		list, err := proposals(ctx, client)
+		for _, p := range list {
+			out = append(out, p.ID+"\t"+p.State+" "+traffic.Printable(p.Note))
+		}
+		return out, err
+	})
 }

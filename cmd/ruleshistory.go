@@ -147,24 +147,11 @@ func (f *factory) printDocument(b []byte) error {
 
 // completeRevisions completes the numbers of the last revisions.
 func (f *factory) completeRevisions(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const noFile = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 {
-		return nil, noFile
-	}
-	client, err := f.registry()
-	if err != nil {
-		return nil, noFile
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(c.Context(), listLimit)
-	defer cancel()
-	list, _, err := client.RuleHistory(ctx, 10)
-	if err != nil {
-		return nil, noFile
-	}
-	var out []string
-	for _, r := range list {
-		out = append(out, fmt.Sprintf("%d\t%s", r.Revision, traffic.Printable(r.Note)))
-	}
-	return out, noFile
+	return f.completeFirst(c, args, func(ctx context.Context, client *consul.Client) (out []string, err error) {
+		list, _, err := client.RuleHistory(ctx, 10)
+		for i := range list {
+			out = append(out, fmt.Sprintf("%d\t%s", list[i].Revision, traffic.Printable(list[i].Note)))
+		}
+		return out, err
+	})
 }

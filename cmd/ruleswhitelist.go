@@ -174,28 +174,8 @@ func listWhitelists(ctx context.Context, f *factory, asJSON bool) error {
 
 // completeWhitelists completes the routes that have a list.
 func (f *factory) completeWhitelists(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return f.completeFrom(c, func(ctx context.Context, client *consul.Client) ([]string, error) {
+	return f.completeFirst(c, args, func(ctx context.Context, client *consul.Client) ([]string, error) {
 		all, err := client.Whitelists(ctx)
 		return slices.Sorted(maps.Keys(all)), err
 	})
-}
-
-// completeFrom completes what the registry tells, and nothing if it does not.
-func (f *factory) completeFrom(c *cobra.Command, read func(context.Context, *consul.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	const noFile = cobra.ShellCompDirectiveNoFileComp
-	client, err := f.registry()
-	if err != nil {
-		return nil, noFile
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(c.Context(), listLimit)
-	defer cancel()
-	out, err := read(ctx, client)
-	if err != nil {
-		return nil, noFile
-	}
-	return out, noFile
 }

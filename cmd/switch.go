@@ -285,22 +285,13 @@ func (f *factory) completeSwitch(c *cobra.Command, args []string, _ string) ([]s
 	default:
 		return nil, noFile
 	}
-	client, err := f.registry()
-	if err != nil {
-		return nil, noFile
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(c.Context(), listLimit)
-	defer cancel()
-	groups, err := groupsOf(ctx, client, args[0])
-	if err != nil {
-		return nil, noFile
-	}
-	var out []string
-	for _, g := range groups {
-		if g.Group != "" {
-			out = append(out, g.Group)
+	return f.completeFrom(c, func(ctx context.Context, client *consul.Client) (out []string, err error) {
+		groups, err := groupsOf(ctx, client, args[0])
+		for _, g := range groups {
+			if g.Group != "" {
+				out = append(out, g.Group)
+			}
 		}
-	}
-	return out, noFile
+		return out, err
+	})
 }

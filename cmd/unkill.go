@@ -3,6 +3,8 @@ package cmd
 import (
 	"context"
 
+	"lane/pkg/consul"
+
 	"github.com/spf13/cobra"
 )
 
@@ -48,24 +50,11 @@ func runUnkill(ctx context.Context, f *factory, o *killOptions) error {
 
 // completeKilled completes the lanes that are killed by their names.
 func (f *factory) completeKilled(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const noFile = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 {
-		return nil, noFile
-	}
-	client, err := f.registry()
-	if err != nil {
-		return nil, noFile
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(c.Context(), listLimit)
-	defer cancel()
-	s, err := client.Switches(ctx)
-	if err != nil {
-		return nil, noFile
-	}
-	out := make([]string, len(s.KilledLanes))
-	for i, n := range s.KilledLanes {
-		out[i] = string(n)
-	}
-	return out, noFile
+	return f.completeFirst(c, args, func(ctx context.Context, client *consul.Client) (out []string, err error) {
+		s, err := client.Switches(ctx)
+		for _, n := range s.KilledLanes {
+			out = append(out, string(n))
+		}
+		return out, err
+	})
 }
