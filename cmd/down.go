@@ -146,6 +146,12 @@ func (f *factory) removeLeftover(ctx context.Context, name lane.Name) ([]string,
 		if c.Install != install || !consul.OwnID(c.ID, name, c.Service, install) {
 			continue // somebody else's
 		}
+		if c.Relay != "" { // its session holds the claims of others, too
+			if _, err := fmt.Fprintf(f.io.Err, "lane: %s is held by the relay %s for a session that has died: it removes the instance within 30 s, and the claim when its time has passed\n", c.Service, c.Relay); err != nil {
+				return services, err
+			}
+			continue
+		}
 		if err := client.RemoveLeftover(ctx, c.Session, []lane.Claim{c}); err != nil {
 			return services, err
 		}

@@ -376,6 +376,23 @@ func TestGCPlanOfAnOwnInstanceThatStillPasses(t *testing.T) {
 	}
 }
 
+// What a relay holds for this machine is the relay's to remove: its session holds the
+// claims of others, too.
+func TestGCPlanOfWhatARelayHolds(t *testing.T) {
+	m := machine{install: "me", host: "here"}
+	r := consul.Remains{
+		Entries: []consul.Entry{{Lane: "dev-alice", Service: "orders", Install: "me", ID: "lane:dev-alice:orders:me", Name: "orders", Node: "n1"}},
+		Claims:  []consul.Held{{Claim: lane.Claim{Lane: "dev-alice", Service: "orders", Install: "me", Host: "here", Session: "s1", ID: "lane:dev-alice:orders:me", Relay: "relay-1:443"}}},
+	}
+	if items := planGC(r, m); len(items) != 0 {
+		t.Errorf("%+v", items)
+	}
+	r.Claims[0].Relay = ""
+	if items := planGC(r, m); len(items) != 2 {
+		t.Errorf("without a relay: %+v", items)
+	}
+}
+
 // eachRegistry runs a test with each kind of registry, a new one each time.
 func eachRegistry(t *testing.T, f func(t *testing.T, addr string)) {
 	t.Helper()

@@ -168,7 +168,8 @@ func (p *gcPlan) findDeadSessions() {
 	p.deadSessions = map[string][]lane.Claim{}
 	alive := map[string]bool{}
 	for _, h := range p.Claims {
-		dead := h.Session != "" && p.mine(h.Install) && h.Host == p.m.host &&
+		// A relay's session holds the claims of many, and the relay looks after them.
+		dead := h.Session != "" && h.Relay == "" && p.mine(h.Install) && h.Host == p.m.host &&
 			consul.OwnID(h.ID, h.Lane, h.Service, p.m.install) && !p.m.holds(h.Lane, h.Service) && !p.lives(h.ID)
 		if !dead {
 			alive[h.Session] = true
@@ -191,7 +192,7 @@ func (p *gcPlan) instance(e consul.Entry) (gcItem, bool) {
 	own := e.Install == p.m.install && (!p.m.told() || p.m.holds(e.Lane, e.Service))
 	ours := h.Install == p.m.install && h.Host == p.m.host
 	switch {
-	case own, claimed && p.deadSessions[h.Session] == nil && !(ours && e.Alive):
+	case own, claimed && h.Relay != "", claimed && p.deadSessions[h.Session] == nil && !(ours && e.Alive):
 		return it, false
 	case !e.Alive && p.lives(e.ID):
 		it.Kept = fmt.Sprintf("dead on node %s, and the same ID lives on another: only the agent of %s can remove it", e.Node, e.Node)

@@ -10,6 +10,7 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/proxy"
+	"lane/pkg/relay"
 	"lane/pkg/session"
 	"lane/pkg/token"
 )
@@ -43,6 +44,13 @@ func (f *factory) relayOf(s *config.Settings, up proxy.Upstream) (*session.Relay
 		if !r.Roots.AppendCertsFromPEM(b) {
 			return nil, usagef("", "relay_ca_file: %s holds no certificate", s.RelayCAFile)
 		}
+	}
+	if s.RelayCertFile != "" {
+		cert, err := relay.Load(s.RelayCertFile, s.RelayKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("the client certificate for the relay: %w", err)
+		}
+		r.Client = &cert
 	}
 	var err error
 	r.Proxy, err = up.For("https" + s.Relay[len("wss"):])

@@ -359,6 +359,13 @@ func (l *loader) relations() {
 	if s.Via == ViaRelay && s.Relay == "" {
 		l.fail(l.source["via"], "via", "there is no relay: set relay, or LANE_RELAY, or --relay")
 	}
+	if (s.RelayCertFile == "") != (s.RelayKeyFile == "") {
+		key := "relay_cert_file"
+		if s.RelayCertFile == "" {
+			key = "relay_key_file"
+		}
+		l.fail(l.source[key], key, "relay_cert_file and relay_key_file go together")
+	}
 	// Consul's client prefers a token file to a token; a file named in lane.yaml
 	// must not win over a token in the environment.
 	if l.o.Getenv("CONSUL_HTTP_TOKEN") != "" && l.layer["consul.token_file"] < layerEnv && s.Consul.TokenFile != "" {

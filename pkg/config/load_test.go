@@ -99,6 +99,8 @@ max_stale: 90s
 relay: wss://relay.test.example#sha256:00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff
 relay_ca_file: certs/relay.pem
 relay_token_file: ~/relay-token
+relay_cert_file: certs/me.pem
+relay_key_file: certs/me-key.pem
 via: relay
 `
 
@@ -119,7 +121,8 @@ func TestFullFile(t *testing.T) {
 		Probes: []string{"/healthz", "/ready"}, Drain: 5 * time.Second, Proxy: "[::1]:7000", Strict: true, NoMatch: Fail,
 		MaxStale: 90 * time.Second, Relay: "wss://relay.test.example", RelayCAFile: filepath.Join(dir, "certs/relay.pem"),
 		RelayFingerprint: "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
-		RelayTokenFile:   "/home/alice/relay-token", Via: ViaRelay,
+		RelayCertFile:    filepath.Join(dir, "certs/me.pem"), RelayKeyFile: filepath.Join(dir, "certs/me-key.pem"),
+		RelayTokenFile: "/home/alice/relay-token", Via: ViaRelay,
 	}
 	if d := cmp.Diff(want, s, cmp.AllowUnexported(), cmp.FilterPath(func(p cmp.Path) bool {
 		f := p.Last().String()
@@ -152,6 +155,7 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 		{"relay: wss://u:p@x", "is in every log"},
 		{"relay: wss://x#sha256:00", "is no fingerprint"},
 		{"relay_fingerprint: abc", "is no fingerprint"},
+		{"relay_cert_file: a.pem", "go together"},
 		{"via: relay", "there is no relay"},
 		{"via: bus", "direct, relay"},
 		{"consul.address: a:1", "lane.yaml:1: consul.address: unknown key"},

@@ -35,6 +35,8 @@ type Settings struct {
 	RelayFingerprint string // of its certificate; empty: RelayCAFile or the system's roots verify it
 	RelayCAFile      string
 	RelayTokenFile   string // with the token, unless LANE_RELAY_TOKEN holds it
+	RelayCertFile    string // client certificate, for a relay that asks for one; with RelayKeyFile
+	RelayKeyFile     string
 	Via              string // Direct or ViaRelay: how calls to instances go
 
 	Env, Tenant, Zone, Version string // metadata of what is registered; empty is unset

@@ -35,8 +35,12 @@ func (a authority) Authenticate(_ context.Context, c tunnel.Credentials) (tunnel
 		return tunnel.Identity{}, err
 	}
 	a.r.o.Audit.Info("link", "user", g.User, "token", g.ID, "remote", c.Remote.String())
-	return tunnel.Identity{Subject: g.User, TokenID: g.ID, Expires: g.Expires, Private: g}, nil
+	return tunnel.Identity{Subject: g.User, TokenID: g.ID, Expires: g.Expires.Add(expireGrace), Private: g}, nil
 }
+
+// expireGrace is when a tunnel whose token has ended is cut at the latest; before that
+// the relay removes what came in by it.
+const expireGrace = 15 * time.Second
 
 func (r *relay) admit(c tunnel.Credentials) (*token.Grant, error) {
 	if c.Token == "" {

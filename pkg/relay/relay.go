@@ -151,6 +151,7 @@ func Run(ctx context.Context, o Options) error {
 	part(r.session.Run)
 	part(func(ctx context.Context) error { return o.Client.WatchRevocations(ctx, r.hear, r.deaf) })
 	part(r.active)
+	part(r.expire)
 	if o.Beside != nil {
 		part(o.Beside)
 	}
@@ -220,6 +221,29 @@ func (r *relay) deaf(err error) {
 }
 
 const textRevoked = "the token was revoked"
+
+// expire turns those out whose token has ended, as those whose token was revoked: first
+// out of the registry.
+func (r *relay) expire(ctx context.Context) error {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	over := func(h tunnel.Holder) bool {
+		g, ok := h.Private.(*token.Grant)
+		return ok && !r.o.Now().Before(g.Expires)
+	}
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if slices.ContainsFunc(r.tunnel.Links(), func(l tunnel.Link) bool { return over(l.Holder) }) {
+			rctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			r.tunnel.Revoke(rctx, over, "the token has expired")
+			cancel()
+		}
+	}
+}
 
 // active writes when each service last served a request of its lane, for those who
 // find it claimed. It is worth no retry.

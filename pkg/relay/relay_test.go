@@ -5,8 +5,12 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"strings"
 	"testing"
@@ -312,6 +316,87 @@ func TestRevoked(t *testing.T) {
 			t.Errorf("%d claims are left, want another token's", claims)
 		}
 	})
+}
+
+func TestATokenThatEnds(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	r := w.relay("one", nil)
+	g := w.grant(func(g *token.Grant) { g.Expires = time.Now().Add(3 * time.Second).Truncate(time.Second) })
+	l := w.laptop(r.addr, w.token(g), "box", says(t, "box"))
+	l.hold(w.claim())
+	l.happened(tunnel.Disconnected, 0)
+	if now := time.Now(); now.Before(g.Expires) {
+		t.Errorf("it ended %v early", g.Expires.Sub(now))
+	}
+	w.nothing("when the tunnel ends")
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if _, err := l.agent.Claim(ctx, w.claim()); refusal(err) != 401 || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("it comes back: %v", err)
+	}
+}
+
+// With certificates, a token is worth nothing in other hands than its user's.
+func TestTheCertificateIsTheTokensUsers(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	signer, pool := newAuthority(t)
+	r := w.relay("one", func(o *relay.Options) {
+		o.TLS.ClientCAs, o.TLS.ClientAuth = pool, tls.RequireAndVerifyClientCert
+	})
+	text := w.token(w.grant(nil))
+	alices, bobs := signer("alice"), signer("bob")
+	stranger, _ := newAuthority(t)
+	others := stranger("alice")
+	w.laptopAs(r.addr, text, "box", says(t, "box"), alices).hold(w.claim())
+	l := w.laptopAs(r.addr, text, "desk", says(t, "desk"), bobs)
+	if _, err := l.try(w.claim()); err == nil || refusal(l.end()) != 403 || !strings.Contains(l.end().Error(), "of bob") {
+		t.Errorf("bob's certificate: %v", l.end())
+	}
+	for name, cert := range map[string]*tls.Certificate{"none": nil, "another authority's": others} {
+		l := w.laptopAs(r.addr, text, "den", says(t, "den"), cert)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // it is tried again and again
+		if got, err := l.agent.Claim(ctx, w.claim()); err == nil {
+			t.Errorf("%s: let in, %v", name, got)
+		}
+		cancel()
+		_ = l.end()
+	}
+	if in := w.instances(); len(in) != 1 {
+		t.Errorf("%v", in)
+	}
+}
+
+// newAuthority makes client certificates for users, and what verifies them.
+func newAuthority(t *testing.T) (func(user string) *tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	caPublic, ca, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "users"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, root, root, caPublic, ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if root, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(root)
+	return func(user string) *tls.Certificate {
+		public, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: user}, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature}
+		der, err := x509.CreateCertificate(rand.Reader, leaf, root, public, ca)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
+	}, pool
 }
 
 func TestTheWayOut(t *testing.T) {

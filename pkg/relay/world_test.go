@@ -208,11 +208,16 @@ type laptop struct {
 
 // laptop starts an agent. It comes in at addr.
 func (w *world) laptop(addr, token, install, local string) *laptop {
+	return w.laptopAs(addr, token, install, local, nil)
+}
+
+// laptopAs is laptop with a client certificate.
+func (w *world) laptopAs(addr, token, install, local string, cert *tls.Certificate) *laptop {
 	w.t.Helper()
 	l := &laptop{w: w, news: make(chan struct{}, 1)}
 	var err error
 	l.agent, err = tunnel.NewAgent(tunnel.AgentConfig{
-		URL: "wss://" + addr, Pin: tunnel.Fingerprint(w.cert.Certificate[0]), Install: install, Host: install + "-host",
+		URL: "wss://" + addr, Pin: tunnel.Fingerprint(w.cert.Certificate[0]), Install: install, Host: install + "-host", Client: cert,
 		Token: func(context.Context) (string, error) { return token, nil },
 		Handle: func(ctx context.Context, _ tunnel.Claim, _ tunnel.Header, s tunnel.Stream) {
 			var d net.Dialer

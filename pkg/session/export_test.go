@@ -20,3 +20,9 @@ func Strangers(o Options) Options {
 	o.here = func(netip.Addr) bool { return false }
 	return o
 }
+
+// Impatient returns o with so long a wait for the relay.
+func Impatient(o Options, link time.Duration) Options {
+	o.link = link
+	return o
+}

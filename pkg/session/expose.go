@@ -36,7 +36,7 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 	l := &link{o: o.Relay}
 	lost := make(chan error, 1)
 	agent, err := tunnel.NewAgent(tunnel.AgentConfig{
-		URL: o.Relay.URL, Pin: o.Relay.Pin, Roots: o.Relay.Roots, Token: o.Relay.Token, Proxy: o.Relay.Proxy,
+		URL: o.Relay.URL, Pin: o.Relay.Pin, Roots: o.Relay.Roots, Token: o.Relay.Token, Proxy: o.Relay.Proxy, Client: o.Relay.Client,
 		Install: o.Install, Host: o.Host, Log: o.Log,
 		Handle: func(ctx context.Context, _ tunnel.Claim, _ tunnel.Header, st tunnel.Stream) {
 			conn, err := dialLocal(ctx, o.Local)

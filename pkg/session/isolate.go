@@ -25,8 +25,11 @@ const timeForm = time.RFC3339
 // firstMode is how a service is registered at the start: as the settings say,
 // and with ModeAuto as the registry has learned.
 func (s *session) firstMode(ctx context.Context, v *service) string {
-	if s.o.Mode != ModeAuto {
+	switch {
+	case s.o.Mode != ModeAuto:
 		return s.o.Mode
+	case s.link != nil:
+		return ModeShared // the relay asks, and tells
 	}
 	var policy consul.ServicePolicy
 	var found bool

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type Relay struct {
 	Roots *x509.CertPool
 	// Token gives the user's token, anew for each link.
 	Token func(context.Context) (string, error)
+	// Client is the user's certificate, for a relay that asks for one; nil: none.
+	Client *tls.Certificate
 	// Proxy is the user's own proxy on the way to it; nil: none.
 	Proxy *url.URL
 	// Outgoing has calls to instances go through it too.
@@ -94,7 +97,7 @@ type link struct {
 func (s *session) prepareLink() (err error) {
 	l := &link{o: s.o.Relay, s: s, first: make(chan struct{}), ended: make(chan struct{}), state: control.RelayConnecting, since: s.o.Now(), far: map[string]*far{}}
 	l.agent, err = tunnel.NewAgent(tunnel.AgentConfig{
-		URL: l.o.URL, Pin: l.o.Pin, Roots: l.o.Roots, Token: l.o.Token, Proxy: l.o.Proxy,
+		URL: l.o.URL, Pin: l.o.Pin, Roots: l.o.Roots, Token: l.o.Token, Proxy: l.o.Proxy, Client: l.o.Client,
 		Install: s.o.Install, Host: s.o.Host, Handle: l.handle, Notify: l.notify, Log: s.o.Log,
 	})
 	if err != nil {
@@ -120,7 +123,7 @@ func (s *session) connect(ctx, life context.Context, parts *parts) error {
 		l.why = l.explain(l.agent.Run(ctx))
 		return l.why
 	})
-	limit := time.NewTimer(linkLimit)
+	limit := time.NewTimer(s.o.link)
 	defer limit.Stop()
 	select {
 	case <-l.first:
@@ -337,7 +340,7 @@ func (l *link) claim(s *session, v *service, p *place) *far {
 
 // Register implements standing: it returns when the relay has registered it.
 func (f *far) Register(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), linkLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.l.s.o.link)
 	defer cancel()
 	f.report()
 	got, err := f.l.agent.Claim(ctx, f.claim)

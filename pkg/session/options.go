@@ -111,6 +111,7 @@ type Options struct {
 	step time.Duration // bounds each step; 0 is stepLimit
 	hold consul.HoldOptions
 	here func(netip.Addr) bool // what the guards take for this machine
+	link time.Duration         // bounds what waits for the relay; 0 is linkLimit
 	tick time.Duration         // between two looks at what others do; 0 is lookAround
 }
 

@@ -66,6 +66,9 @@ func Run(ctx context.Context, o Options) error {
 	if o.step == 0 {
 		o.step = stepLimit
 	}
+	if o.link == 0 {
+		o.link = linkLimit
+	}
 	if o.tick == 0 {
 		o.tick = lookAround
 	}

@@ -1,0 +1,172 @@
+package session_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lane/pkg/consul"
+	"lane/pkg/consul/consultest"
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/relay"
+	"lane/pkg/session"
+	"lane/pkg/token"
+	"lane/pkg/traffic"
+	"lane/tunnel"
+)
+
+// relayed is a relay at the registry itself, and the way in for a session; end ends
+// the relay, and waits.
+func (w *world) relayed() (by *session.Relay, end func()) {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	key, err := (token.Keeper{Dir: dir}).Key()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cert, err := relay.Certificate(dir, nil, time.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	client, err := consul.Open(consul.Config{Address: w.addr, Getenv: func(string) string { return "" }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	now := time.Now().Truncate(time.Second)
+	text, err := token.Sign(key, &token.Grant{ID: token.NewID(), User: "alice", Lanes: []string{string(w.lane)}, Services: []string{"*"}, Issued: now, Expires: now.Add(time.Hour)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	up := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- relay.Run(ctx, relay.Options{Listener: ln, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Client: client,
+			Watcher: consul.NewWatcher(client, consul.WatchOptions{}), Verifier: token.NewVerifier(key.Public().(ed25519.PublicKey), time.Now),
+			Name: "relay", Advertise: loopback, Ports: relay.Ports{First: 31100, Last: 32700}, ClaimTTL: 10 * time.Second,
+			Policy: lane.DefaultPolicy(), Log: traffic.NewLog(16), Ready: func() { close(up) }})
+	}()
+	ended := false
+	end = func() {
+		if ended {
+			return
+		}
+		ended = true
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("the relay: %v", err)
+		}
+		client.Close()
+	}
+	w.t.Cleanup(end)
+	select {
+	case <-up:
+	case err := <-done:
+		w.t.Fatalf("the relay: %v", err)
+	}
+	return &session.Relay{URL: "wss://" + ln.Addr().String(), Pin: tunnel.Fingerprint(cert.Certificate[0]),
+		Token: func(context.Context) (string, error) { return text, nil }}, end
+}
+
+// A session that comes in by a relay writes nothing to the registry, in all its life.
+func TestByARelayASessionWritesNothing(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		w := newWorld(t, addr)
+		w.baseline(w.service("orders"))
+		w.local.says("mine")
+		o := w.options("box")
+		o.Mode = session.ModeAuto
+		o.Relay, _ = w.relayed()
+		o.Relay.Outgoing = true
+		w.front.set(nil)
+		r := run(t, o)
+		st := r.up()
+		v := st.Services[0]
+		if st.Relay == nil || st.Relay.State != control.RelayOK || v.Registered != w.service("orders") || v.State != control.StateUp || v.Guard == "" {
+			t.Errorf("status %+v %+v", st.Relay, v)
+		}
+		if code, body, err := w.ask(st, "/"); code != 200 || body != "mine" || err != nil {
+			t.Errorf("%d %q %v", code, body, err)
+		}
+		w.local.close()
+		eventually(t, "the port is closed", func() bool {
+			return slices.ContainsFunc(w.instances(), func(in instance) bool { return in.App == "critical" }) && r.status().Services[0].State == control.StateLocalClosed
+		})
+		w.local.open()
+		eventually(t, "up again", func() bool { return r.status().Services[0].State == control.StateUp })
+		if err := r.stop(); !errors.Is(err, errEnd) {
+			t.Error(err)
+		}
+		if puts := w.front.writes(); len(puts) != 0 {
+			t.Errorf("written: %v", puts)
+		}
+		if in, cl := w.instances(), w.claims(); len(in) != 1 || in[0].App != "" || len(cl) != 0 { // the baseline is none of ours
+			t.Errorf("left: %v %v", in, cl)
+		}
+	})
+}
+
+func TestARelayThatGoesIsSaidAndIsNoEnd(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	o := w.options("box")
+	var end func()
+	o.Relay, end = w.relayed()
+	r := run(t, o)
+	r.up()
+	end()
+	eventually(t, "reconnecting", func() bool {
+		st := r.status()
+		return st.Relay.State == control.RelayReconnecting && st.Relay.Error != "" && st.Services[0].State == control.StateUnconfirmed
+	})
+	if h := r.status().History; len(h) == 0 || !strings.Contains(h[len(h)-1].Text, "the relay is lost") {
+		t.Errorf("history %v", h)
+	}
+	err := r.stop()
+	var left *session.LeftBehindError
+	if !errors.As(err, &left) || !strings.Contains(err.Error(), "the relay wss://") {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestNoRelay(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	good, end := w.relayed()
+	end()
+	for name, c := range map[string]struct {
+		change func(*session.Relay)
+		want   func(error) bool
+	}{
+		"not a URL": {func(r *session.Relay) { r.URL = "http://127.0.0.1:1" }, func(err error) bool { return err != nil }},
+		"no token": {func(r *session.Relay) {
+			r.Token = func(context.Context) (string, error) { return "", errors.New("no token here") }
+		}, func(err error) bool { return err != nil && strings.Contains(err.Error(), "no token here") }},
+		"a proxy that is away": {func(r *session.Relay) { r.Proxy = &url.URL{Scheme: "http", Host: "127.0.0.1:1"} }, func(err error) bool {
+			var no *session.RelayError
+			return errors.As(err, &no)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := w.options("box")
+			by := *good
+			c.change(&by)
+			o.Relay = &by
+			o = session.Impatient(o, 2*time.Second) // nothing comes, however long it waits
+			if err := run(t, o).wait(); !c.want(err) {
+				t.Errorf("Run = %v", err)
+			}
+		})
+	}
+}
