@@ -37,7 +37,10 @@ func (f *factory) cleanUp(ctx context.Context, w guardian.Ward) error {
 		return err
 	}
 	defer client.Close()
-	return client.RemoveLeftover(ctx, w.Session, w.Claims)
+	if err := client.RemoveLeftover(ctx, w.Session, w.Claims); err != nil || w.SessionName == "" {
+		return err
+	}
+	return client.RemoveSessions(ctx, w.SessionName)
 }
 
 // guardian starts this program as a session's guardian.

@@ -202,6 +202,9 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 		return none, err
 	}
 	opts.Guardian = f.guardian
+	if opts.Gate, err = f.gate(); err != nil {
+		return none, err
+	}
 	// The command calls services, and no relay.
 	environ := slices.DeleteFunc(slices.Clone(f.environ), func(v string) bool { return strings.HasPrefix(v, relayTokenVar+"=") })
 	opts.ChildEnv = func(st control.Status) []string { return childenv.Build(environ, f.childSession(&st)) }

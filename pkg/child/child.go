@@ -17,6 +17,10 @@ type Spec struct {
 	Dir      string
 	In       io.Reader // os.Stdin to give the command the terminal
 	Out, Err io.Writer
+	// Gate is a program with arguments that calls Pass: the command begins only when Go
+	// is called, and never when this process dies before that. Where a process cannot
+	// become another one, and if it is empty, the command begins at once.
+	Gate []string
 	// Grace is how long the group may take to end after it was asked to, before
 	// it is killed.
 	Grace time.Duration
@@ -44,6 +48,7 @@ type Child struct {
 	spec Spec
 	cmd  *exec.Cmd
 	term *terminal
+	gate *gate // nil: none
 	done chan struct{}
 	err  error
 }
@@ -54,12 +59,23 @@ func Start(s Spec) (*Child, error) {
 	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Env, s.Dir, s.In, s.Out, s.Err
 	// Pipes that a left-over grandchild keeps open must not hold Wait back.
 	cmd.WaitDelay = pipes
+	var held *gate
+	if len(s.Gate) > 0 {
+		var err error
+		if held, err = hold(cmd, s.Gate); err != nil {
+			return nil, &StartError{Name: s.Args[0], Err: err}
+		}
+		defer held.started()
+	}
 	term := group(cmd)
 	if err := cmd.Start(); err != nil {
 		term.giveBack()
+		if held != nil {
+			held.close()
+		}
 		return nil, &StartError{Name: s.Args[0], Err: err}
 	}
-	c := &Child{spec: s, cmd: cmd, term: term, done: make(chan struct{})}
+	c := &Child{spec: s, cmd: cmd, term: term, gate: held, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		stopped := term.follow(cmd.Process.Pid)
@@ -69,6 +85,18 @@ func Start(s Spec) (*Child, error) {
 		c.err = c.outcome(err)
 	}()
 	return c, nil
+}
+
+// Go lets a command begin that a gate holds back, and returns when it has. It is
+// called once; a command that is not to begin is stopped.
+func (c *Child) Go() error {
+	if c.gate == nil {
+		return nil
+	}
+	if err := c.gate.open(); err != nil {
+		return &StartError{Name: c.spec.Args[0], Err: err}
+	}
+	return nil
 }
 
 // PID is the command's process id, and the id of its group where groups exist.

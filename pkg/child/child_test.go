@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,7 +18,100 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asGate makes this test binary a gate.
+const asGate = "LANE_TEST_AS_GATE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asGate) != "" {
+		if err := Pass(os.Args[1:]); err != nil {
+			os.Exit(99)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// gated starts a command behind a gate.
+func gated(t *testing.T, out io.Writer, args ...string) (*Child, error) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Start(Spec{Args: args, Env: []string{asGate + "=1", "PATH=" + os.Getenv("PATH"), "foo.bar=1"}, Out: out, Gate: []string{exe}, Grace: 5 * time.Second})
+}
+
+func TestACommandBehindAGate(t *testing.T) {
+	var out bytes.Buffer
+	c, err := gated(t, &out, "sh", "-c", `echo "$0" "$1"; for fd in 3 4; do [ -e /dev/fd/$fd ] && echo leaked; done; exit 7`, "a b", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Go(); err != nil {
+		t.Fatal(err)
+	}
+	var exit *ExitError
+	if err := c.Wait(); !errors.As(err, &exit) || exit.Code != 7 || exit.Name != "sh" {
+		t.Errorf("%v", err)
+	}
+	if got := out.String(); got != "a b \n" {
+		t.Errorf("printed %q", got)
+	}
+}
+
+// Its environment is what it was given, to the letter: no shell is in between.
+func TestAGateChangesNoEnvironment(t *testing.T) {
+	var out bytes.Buffer
+	c, err := gated(t, &out, "env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Go(), c.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if want := asGate + "=1\nPATH=" + os.Getenv("PATH") + "\nfoo.bar=1\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// Whoever dies before he has said a word has started nothing.
+func TestAGateThatNobodyOpens(t *testing.T) {
+	var out bytes.Buffer
+	c, err := gated(t, &out, "echo", "begun")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.gate.close() // as a death does
+	if err := c.Wait(); err != nil || out.Len() != 0 {
+		t.Errorf("%v, printed %q", err, out.String())
+	}
+	if c, err = gated(t, &out, "echo", "begun"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Stop(t.Context()); err == nil || out.Len() != 0 {
+		t.Errorf("stopped at its gate: %v, printed %q", err, out.String())
+	}
+	c.gate.close()
+}
+
+func TestWhatCannotBeginBehindAGate(t *testing.T) {
+	var start *StartError
+	if _, err := gated(t, nil, "no-such-command-anywhere"); !errors.As(err, &start) || start.Name != "no-such-command-anywhere" {
+		t.Errorf("Start = %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "garbage")
+	if err := os.WriteFile(path, []byte("\x7fELF, or not"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c, err := gated(t, nil, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Go(); !errors.As(err, &start) || !strings.Contains(err.Error(), "format") {
+		t.Errorf("Go = %v", err)
+	}
+	_ = c.Wait() // it has ended
+}
 
 func TestExitCodeIsTheCommandsOwn(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -TERM $$": 128 + int(syscall.SIGTERM)} {

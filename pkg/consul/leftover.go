@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/hashicorp/consul/api"
+
 	"lane/pkg/lane"
 )
 
@@ -40,4 +42,25 @@ func (c *Client) RemoveLeftover(ctx context.Context, session string, claims []la
 		errs = append(errs, c.Deregister(ctx, id))
 	}
 	return errors.Join(errs...)
+}
+
+// RemoveSessions ends the registry's sessions that bear a name, with the claims that
+// they hold. It is for a name that one session of ours alone gives.
+func (c *Client) RemoveSessions(ctx context.Context, name string) error {
+	const need = `session:write on every node (session_prefix "")`
+	var all []*api.SessionEntry
+	err := c.do(ctx, "look for a dead session", need, func(ctx context.Context) (err error) {
+		all, _, err = c.api.Session().List(query(ctx))
+		return err
+	})
+	for _, s := range all {
+		if name == "" || s.Name != name {
+			continue
+		}
+		err = errors.Join(err, c.do(ctx, "end the dead session", need, func(ctx context.Context) error {
+			_, err := c.api.Session().Destroy(s.ID, write(ctx))
+			return err
+		}))
+	}
+	return err
 }

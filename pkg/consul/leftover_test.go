@@ -3,6 +3,7 @@ package consul_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"lane/pkg/consul"
 	"lane/pkg/consul/consultest"
@@ -147,6 +148,43 @@ func TestActivity(t *testing.T) {
 		})
 		if err := s.Active(deadline(t), "Bad_Lane", service, "x"); err == nil {
 			t.Error("no lane's name was written")
+		}
+	})
+}
+
+// A session that was opened in the moment of its opener's death is known by its name
+// alone.
+func TestSessionsAreRemovedByTheirName(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		c := open(t, addr)
+		l := unique("dev-alice")
+		dead, err := c.OpenSession(deadline(t), consul.SessionOptions{TTL: 10 * time.Second, Name: "lane " + l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dead.Claim(deadline(t), claim(l, "orders", "alice")); err != nil {
+			t.Fatal(err)
+		}
+		other, err := c.OpenSession(deadline(t), consul.SessionOptions{TTL: 10 * time.Second, Name: "lane " + l + "-2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"", "lane " + l} {
+			if err := c.RemoveSessions(deadline(t), name); err != nil {
+				t.Fatal(err)
+			}
+			if name == "" && !consul.SessionLives(t, c, dead.ID()) {
+				t.Error("no name ended a session")
+			}
+		}
+		if consul.SessionLives(t, c, dead.ID()) || len(claims(t, c, lane.Name(l))) != 0 {
+			t.Error("it lives")
+		}
+		if !consul.SessionLives(t, c, other.ID()) {
+			t.Error("another one was ended")
+		}
+		if err := other.Destroy(deadline(t)); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -26,9 +26,12 @@ type Ward struct {
 	Token      string `json:"token,omitempty"`
 	TokenFile  string `json:"token_file,omitempty"`
 
-	Session string       `json:"session,omitempty"` // the registry's session behind the claims
-	Claims  []lane.Claim `json:"claims,omitempty"`  // with the IDs of the instances
-	Group   int          `json:"group,omitempty"`   // process group of the session's command
+	// SessionName is the name that only the registry's sessions of this session bear:
+	// one may have been opened of which nobody has heard the ID yet.
+	SessionName string       `json:"session_name,omitempty"`
+	Session     string       `json:"session,omitempty"` // the registry's session behind the claims
+	Claims      []lane.Claim `json:"claims,omitempty"`  // with the IDs of the instances
+	Group       int          `json:"group,omitempty"`   // process group of the session's command
 }
 
 // Guardian is the session's end of the pipe.
@@ -110,8 +113,12 @@ func (g *Guardian) Leave() error {
 	return err
 }
 
+// settle is how long after a clean-up there is another one: what the session was
+// writing when it died may arrive only after the first.
+const settle = 500 * time.Millisecond
+
 // Watch is the guardian's own process: it reads wards from the pipe until its
-// end, and then has the last one cleaned up, again and again until it is or
+// end, and then has the last one cleaned up, again and again until it is, twice, or
 // limit has passed.
 func Watch(ctx context.Context, in io.Reader, limit time.Duration, clean func(context.Context, Ward) error) error {
 	var last Ward
@@ -133,13 +140,18 @@ func Watch(ctx context.Context, in io.Reader, limit time.Duration, clean func(co
 	endGroup(last.Group)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	once := false
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		err := clean(ctx, last)
+		wait := pause
 		if err == nil {
-			return nil
+			if once {
+				return nil
+			}
+			once, wait = true, settle
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return err
 		}

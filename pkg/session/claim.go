@@ -2,7 +2,9 @@ package session
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 
@@ -27,9 +29,18 @@ func (s *session) claim(ctx, life context.Context, parts *parts) error {
 	if err := s.at(ctx, "session"); err != nil {
 		return err
 	}
+	// The guardian is told first: killed with the answer under way, nobody would know
+	// the ID of what the registry has opened.
+	name := fmt.Sprintf("lane %s %s %s", s.o.Lane, s.o.Owner, rand.Text()[:8])
+	s.mu.Lock()
+	s.sessionName = name
+	s.mu.Unlock()
+	if err := s.tell(); err != nil {
+		return err
+	}
 	var held *consul.Session
 	err := s.surely(ctx, func(ctx context.Context) (err error) {
-		held, err = s.client.OpenSession(ctx, consul.SessionOptions{TTL: s.o.ClaimTTL, Name: "lane " + string(s.o.Lane) + " " + s.o.Owner,
+		held, err = s.client.OpenSession(ctx, consul.SessionOptions{TTL: s.o.ClaimTTL, Name: name,
 			Reopened: func() {
 				if err := s.tell(); err != nil {
 					s.o.Log.Warn("the guardian does not know the new session", "error", err)

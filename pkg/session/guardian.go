@@ -84,6 +84,7 @@ func (s *session) tell() error {
 	}
 	r := s.o.Registry
 	w := guardian.Ward{Address: s.client.Address(), Datacenter: r.Datacenter, Namespace: r.Namespace, CAFile: r.CAFile, Token: r.Token, TokenFile: r.TokenFile}
+	w.SessionName = s.sessionName
 	if s.claims != nil {
 		w.Session = s.claims.session.ID()
 	}

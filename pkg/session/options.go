@@ -85,7 +85,10 @@ type Options struct {
 	ClaimTTL time.Duration // of the session behind the claims; 0 is 10 minutes
 
 	// Command runs with the environment ChildEnv; empty: none.
-	Command  []string
+	Command []string
+	// Gate is the program that holds the command back until the guardian knows of it;
+	// see child.Spec.
+	Gate     []string
 	ChildEnv func(control.Status) []string
 	In       io.Reader
 	Out, Err io.Writer

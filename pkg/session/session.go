@@ -39,11 +39,14 @@ type session struct {
 	done    chan struct{} // closed when everything is gone
 	result  error         // valid once done is closed
 
-	client  *consul.Client
-	link    *link // to the relay; nil without one
-	watcher *consul.Watcher
-	engine  *proxy.Transport
-	counts  traffic.Counts
+	client *consul.Client
+	// sessionName is that of the registry's session, and of no other one; "" before
+	// one may have been opened. Guarded by mu.
+	sessionName string
+	link        *link // to the relay; nil without one
+	watcher     *consul.Watcher
+	engine      *proxy.Transport
+	counts      traffic.Counts
 
 	endGuard func() // ends the watch over the guardian, and waits for it
 

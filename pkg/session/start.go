@@ -234,12 +234,15 @@ func (s *session) runCommand(ctx context.Context) error {
 		return nil
 	}
 	c, err := child.Start(child.Spec{Args: s.o.Command, Env: s.o.ChildEnv(s.Status(ctx)), In: s.o.In, Out: s.o.Out, Err: s.o.Err,
-		Grace: 5 * time.Second})
+		Gate: s.o.Gate, Grace: 5 * time.Second})
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.child = c
 	s.mu.Unlock()
-	return s.tell()
+	if err := s.tell(); err != nil {
+		return err
+	}
+	return c.Go() // not before: killed in between, nobody would end it
 }

@@ -91,7 +91,7 @@ func (w *world) startSpan() time.Duration {
 // killed runs one session with a command, kills it, and returns how long it took
 // until nothing of it was left.
 func (w *world) killed(k kill, name string, vars map[string]string) time.Duration {
-	mark := fmt.Sprintf("%s-%d", name, k.n)
+	mark := fmt.Sprintf("%d-%s-%d", os.Getpid(), name, k.n)
 	p := startMarked(w.t, mark, vars, "up", name, "-s", "orders="+w.local.port(), "--", "/bin/sh", "-c", "sleep 1000 & wait")
 	if k.phase != "start" {
 		for !isUp(vars, p.pid()) {
