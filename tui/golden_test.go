@@ -263,6 +263,18 @@ func TestGolden(t *testing.T) {
 				u := newUser(t, size[0], size[1], s.opts...)
 				s.do(u)
 				golden(t, name, u.screen())
+				if hasColour(u.m.View()) {
+					t.Error("without color there is color on the screen")
+				}
+				// With color the words and marks are the same ones.
+				c := newUser(t, size[0], size[1], append(s.opts, func(o *Options) { o.Color = true })...)
+				s.do(c)
+				if c.screen() != u.screen() {
+					t.Errorf("with color it says something else:\n%s", c.screen())
+				}
+				if size[0] == 80 {
+					golden(t, name+"-color", strings.ReplaceAll(c.m.View(), "\x1b", "^[")+"\n")
+				}
 			})
 		}
 	}

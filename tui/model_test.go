@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -407,4 +409,93 @@ func TestPlainHasNoColour(t *testing.T) {
 			t.Errorf("Color %v: the selected row is not in reverse", color)
 		}
 	}
+}
+
+// TestResizeStorm: a terminal that is dragged sends a hundred sizes; whatever is
+// open, each of them is drawn, and the last one as if it had been the first.
+func TestResizeStorm(t *testing.T) {
+	for _, keys := range []string{"", "?", "s", "b", "g", "l", "1", "2", "4", "5", "/st:5", "q"} {
+		u := newUser(t, 80, 24).running().keys(keys)
+		want := u.screen()
+		for i := range 300 {
+			u.send(tea.WindowSizeMsg{Width: 1 + i*37%211, Height: 1 + i*53%89})
+			u.screen()
+		}
+		u.send(tea.WindowSizeMsg{Width: 80, Height: 24})
+		if got := u.screen(); got != want {
+			t.Errorf("after %q and a storm:\n%s\nwant\n%s", keys, got, want)
+		}
+	}
+}
+
+// counted is a model that counts its drawings.
+type counted struct {
+	model
+	views *int
+}
+
+func (c counted) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	next, do := c.model.Update(msg)
+	return counted{next.(model), c.views}, do
+}
+
+func (c counted) View() string { *c.views++; return c.model.View() }
+
+// TestOneDrawingForABatch: a program draws once for each message, so that a feed
+// that sends fifteen a second costs fifteen drawings.
+func TestOneDrawingForABatch(t *testing.T) {
+	views := 0
+	in, out := io.Pipe()
+	defer in.Close()
+	p := tea.NewProgram(counted{newModel(Options{Now: scene.Now}), &views}, tea.WithInput(in), tea.WithOutput(io.Discard), tea.WithFPS(defaultFPS), tea.WithoutSignalHandler())
+	const batches = 50
+	go func() {
+		defer out.Close()
+		p.Send(tea.WindowSizeMsg{Width: 80, Height: 24})
+		p.Send(statusMsg{at: scene.Now(), status: scene.Status()})
+		for i := range uint64(batches) {
+			p.Send(batchMsg{at: scene.Now(), rows: scene.Stream(1+i*333, 333)})
+		}
+		p.Quit()
+	}()
+	end, err := p.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := end.(counted).list.next; n != batches*333 {
+		t.Errorf("%d rows arrived", n)
+	}
+	if views < batches || views > batches+8 {
+		t.Errorf("%d drawings for %d batches", views, batches)
+	}
+}
+
+// TestRingHasConstantMemory: what a row holds beside itself goes with it.
+func TestRingHasConstantMemory(t *testing.T) {
+	m := newModel(Options{Now: scene.Now})
+	fill := func(from uint64) uint64 {
+		for i := range uint64(4) {
+			rows := scene.Stream(from+i*ringSize, ringSize)
+			for j := range rows {
+				rows[j].ResBody = &traffic.Body{Bytes: make([]byte, 4096)}
+				rows[j].Service = fmt.Sprintf("s%d", uint64(j)+i*ringSize+from) // a new one each time
+			}
+			m = m.batch(batchMsg{at: scene.Now(), rows: rows})
+		}
+		runtime.GC()
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	first := fill(1)
+	second := fill(1 + 4*ringSize)
+	third := fill(1 + 8*ringSize)
+	if grown := int64(third) - int64(second); grown > 2<<20 {
+		t.Errorf("%d, %d, then %d bytes", first, second, third)
+	}
+	if third > 60<<20 {
+		t.Errorf("%d bytes for %d rows", third, ringSize)
+	}
+	runtime.KeepAlive(m)
 }
