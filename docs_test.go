@@ -14,6 +14,7 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/traffic"
+	"lane/tui"
 )
 
 // The test binary is also the program, so that the pages are held to what the
@@ -344,4 +345,16 @@ func anchors(text string) []string {
 		}
 	}
 	return out
+}
+
+// The table of keys is made of the keys.
+func TestKeysPageHasEveryKey(t *testing.T) {
+	var want strings.Builder
+	for _, k := range tui.Keys() {
+		want.WriteString("| `" + strings.ReplaceAll(k.Keys, " ", "`, `") + "` | " + k.Means + " | " + k.Where + " |\n")
+	}
+	text := page(t, "docs/ui.md")
+	if !strings.Contains(text, "|---|---|---|\n"+want.String()+"\n") {
+		t.Errorf("docs/ui.md lacks the table\n%s", want.String())
+	}
 }

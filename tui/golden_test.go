@@ -251,6 +251,16 @@ func TestGolden(t *testing.T) {
 				s.Registry.State, s.Registry.Since = registryStale, scene.Now().Add(-42*time.Second)
 			})
 		}},
+		{"relay", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayOK, Since: scene.Now().Add(-time.Hour), RoundTrip: .038}
+			})
+		}},
+		{"relay-lost", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayLost, Since: scene.Now().Add(-72 * time.Second), Error: "keepalive timeout"}
+			})
+		}},
 		{"dropped", nil, func(u *user) {
 			u.running().send(batchMsg{at: scene.Now(), rows: scene.Stream(1318, 20), lost: 1310})
 		}},

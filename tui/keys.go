@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"strings"
+
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 )
@@ -125,14 +127,37 @@ func lookup(binds []binding, in place, msg tea.KeyMsg) action {
 }
 
 // Key is one key of the UI, for documentation.
-type Key struct{ Keys, Means string }
+type Key struct {
+	Keys, Means string
+	Where       string // where it works: everywhere, or list, detail, ...
+}
+
+// whereWords name the places of a key.
+func whereWords(p place) string {
+	if p&everywhere == everywhere {
+		return "everywhere"
+	}
+	var words []string
+	for _, w := range []struct {
+		in   place
+		word string
+	}{{inList, "list"}, {inDetail, "detail"}, {inAnswers, "answers"}} {
+		if p&w.in != 0 && p&inTexts != inTexts {
+			words = append(words, w.word)
+		}
+	}
+	if p&inTexts == inTexts {
+		words = append(words, "all but the list")
+	}
+	return strings.Join(words, ", ")
+}
 
 // Keys returns the keys of the UI in the order of its help.
 func Keys() []Key {
 	var out []Key
 	for _, b := range bindings() {
 		if h := b.Help(); h.Desc != "" {
-			out = append(out, Key{h.Key, h.Desc})
+			out = append(out, Key{h.Key, h.Desc, whereWords(b.where)})
 		}
 	}
 	return out
