@@ -159,15 +159,8 @@ func (o *gatewayOptions) warn(f *factory, set *rules.Set, routes []proxy.Route) 
 
 // revOf is what the admin port says of the rules; own says that they are a file's.
 func revOf(r *gateway.Rules, own bool) adminport.Rev {
-	rev := adminport.Rev{Schema: adminport.RevSchema, Own: own}
-	if r == nil {
-		return rev
-	}
-	st := r.State()
-	rev.Revision, rev.Refused = st.Applied, st.Refused
-	if st.Why != nil {
-		rev.Why = st.Why.Error()
-	}
+	rev := r.Rev()
+	rev.Own = own
 	return rev
 }
 

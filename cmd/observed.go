@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"strconv"
 
 	"lane/pkg/accesslog"
 	adminport "lane/pkg/admin"
@@ -101,7 +100,7 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 	var err error
 	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Hosts: o.hosts, Metrics: w.meter, Stats: w.meter.Stats,
 		Rev:   func() adminport.Rev { return revOf(r.rules, r.own) },
-		Ready: []adminport.Check{{Name: "registry", Ask: w.fresh}}})
+		Ready: []adminport.Check{{Name: "registry", Ask: w.watcher.Ready}}})
 	var name *adminport.HostError
 	switch {
 	case errors.As(err, &name):
@@ -127,37 +126,14 @@ func either[T any](one, other func(T) bool) func(T) bool {
 	return func(v T) bool { return one(v) || other(v) }
 }
 
-// errStale is why a router is not ready.
-var errStale = errors.New("the registry has not answered lately")
-
-func (w *observed) fresh() error {
-	if w.watcher.Trust().State != lane.Fresh {
-		return errStale
-	}
-	return nil
-}
-
 // announcement is how a router is found: its front's address, and its admin port.
 func announcement(as string, front net.Addr, admin string) (consul.Registration, error) {
-	none := consul.Registration{}
 	at, err := netip.ParseAddrPort(front.String())
 	if err != nil {
-		return none, err
+		return consul.Registration{}, err
 	}
 	look, err := netip.ParseAddrPort(admin)
-	if err != nil {
-		return none, err
-	}
-	ip := look.Addr().Unmap() // it is the admin port that is to be reached
-	if ip.IsUnspecified() {
-		ip = at.Addr().Unmap()
-	}
-	if ip.IsUnspecified() {
-		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	return consul.Registration{ID: consul.BaselineID(as, ip.String(), int(at.Port())), Name: as, Service: as, Baseline: true,
-		Address: ip.String(), Port: int(at.Port()),
-		Meta: map[string]string{consul.MetaAdmin: strconv.Itoa(int(look.Port()))}}, nil
+	return consul.RouterEntry(as, at, look), err
 }
 
 // run is everything beside the front, until ctx ends.

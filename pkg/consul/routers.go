@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,20 @@ type Router struct {
 	Service string // GatewayService or SidecarService
 	Admin   string // host:port of its admin listener; empty: it names none
 	Health  lane.Health
+}
+
+// RouterEntry is how a gateway or a sidecar is found: by its front's address, and the
+// admin port at the address where that one is reached.
+func RouterEntry(as string, front, admin netip.AddrPort) Registration {
+	ip := admin.Addr().Unmap()
+	if ip.IsUnspecified() {
+		ip = front.Addr().Unmap()
+	}
+	if ip.IsUnspecified() {
+		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return Registration{ID: BaselineID(as, ip.String(), int(front.Port())), Name: as, Service: as, Baseline: true,
+		Address: ip.String(), Port: int(front.Port()), Meta: map[string]string{MetaAdmin: strconv.Itoa(int(admin.Port()))}}
 }
 
 // Routers returns the gateways and sidecars in the registry, sorted by ID.

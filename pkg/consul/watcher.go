@@ -134,6 +134,17 @@ func (w *Watcher) Trust() lane.Trust { return *w.trust.Load() }
 // last time that all was well.
 func (w *Watcher) Shown() lane.Trust { return *w.shown.Load() }
 
+// ErrStale is why whoever routes by a watcher is not ready.
+var ErrStale = errors.New("the registry has not answered lately")
+
+// Ready is ErrStale unless the catalog is fresh.
+func (w *Watcher) Ready() error {
+	if w.Trust().State != lane.Fresh {
+		return ErrStale
+	}
+	return nil
+}
+
 // Err returns the last failure of the registry, nil while everything answers.
 func (w *Watcher) Err() error {
 	if e := w.err.Load(); e != nil {

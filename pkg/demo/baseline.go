@@ -151,7 +151,7 @@ func (w *World) runGateway(ctx context.Context, body func(context.Context) error
 	}
 	w.entry = "http://" + ln.Addr().String()
 	w.rules = gateway.NewRules(w.client, nil, w.log)
-	r, err := w.newRouter(consul.GatewayService, addrPort(ln), nil, w.rules)
+	r, err := w.newRouter(consul.GatewayService, addrPort(ln), nil, w.rules, productpage)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}

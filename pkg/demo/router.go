@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
 	"lane/pkg/admin"
 	"lane/pkg/consul"
 	"lane/pkg/gateway"
-	"lane/pkg/lane"
 	"lane/pkg/metrics"
 	"lane/pkg/traffic"
 )
@@ -32,15 +30,15 @@ type router struct {
 // keptRows is how many requests a gateway or a sidecar remembers: nobody reads them.
 const keptRows = 16
 
-// newRouter opens the port; rules are a gateway's.
-func (w *World) newRouter(as string, at netip.AddrPort, traces func() int, rules *gateway.Rules) (*router, error) {
-	r := &router{watcher: consul.NewWatcher(w.client, consul.WatchOptions{Now: w.o.Now}), log: traffic.NewLog(keptRows),
+// newRouter opens the port; rules are a gateway's, always the services of its routes.
+func (w *World) newRouter(as string, at netip.AddrPort, traces func() int, rules *gateway.Rules, always ...string) (*router, error) {
+	r := &router{watcher: consul.NewWatcher(w.client, consul.WatchOptions{Always: always, Now: w.o.Now}), log: traffic.NewLog(keptRows),
 		serves: make(chan struct{})}
 	known := metrics.NewKnown(r.watcher.Catalog)
 	r.meter = metrics.New(metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: traces, Now: w.o.Now})
 	o := admin.Options{Listen: "127.0.0.1:0", Metrics: r.meter, Stats: r.meter.Stats,
-		Rev:   func() admin.Rev { return revOf(rules) },
-		Ready: []admin.Check{{Name: "registry", Ask: r.fresh}}}
+		Rev:   func() admin.Rev { return rules.Rev() },
+		Ready: []admin.Check{{Name: "registry", Ask: r.watcher.Ready}}}
 	var err error
 	if r.admin, err = admin.Listen(o); err != nil {
 		return nil, err
@@ -49,33 +47,9 @@ func (w *World) newRouter(as string, at netip.AddrPort, traces func() int, rules
 	if err != nil {
 		return nil, errors.Join(err, r.admin.Close())
 	}
-	r.hold = w.client.NewHold(consul.Registration{ID: consul.BaselineID(as, at.Addr().String(), int(at.Port())), Name: as, Service: as, Baseline: true,
-		Address: at.Addr().String(), Port: int(at.Port()), Meta: map[string]string{consul.MetaAdmin: strconv.Itoa(int(look.Port()))}},
-		consul.HoldOptions{App: true, AppNote: "it serves"})
+	r.hold = w.client.NewHold(consul.RouterEntry(as, at, look), consul.HoldOptions{App: true, AppNote: "it serves"})
 	w.routers = append(w.routers, r)
 	return r, nil
-}
-
-var errStale = errors.New("the registry has not answered lately")
-
-func (r *router) fresh() error {
-	if r.watcher.Trust().State != lane.Fresh {
-		return errStale
-	}
-	return nil
-}
-
-func revOf(rules *gateway.Rules) admin.Rev {
-	rev := admin.Rev{Schema: admin.RevSchema}
-	if rules == nil {
-		return rev
-	}
-	st := rules.State()
-	rev.Revision, rev.Refused = st.Applied, st.Refused
-	if st.Why != nil {
-		rev.Why = st.Why.Error()
-	}
-	return rev
 }
 
 // run is everything beside the front, until ctx ends.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strconv"
 
+	"lane/pkg/admin"
 	"lane/pkg/consul"
 	"lane/pkg/rules"
 )
@@ -57,6 +58,20 @@ func (r *Rules) Settled() <-chan struct{} { return r.watch.Settled() }
 
 // State says which revision holds, and which was refused and why.
 func (r *Rules) State() consul.RuleState { return r.watch.State() }
+
+// Rev is what an admin port says of them; of none for nil.
+func (r *Rules) Rev() admin.Rev {
+	rev := admin.Rev{Schema: admin.RevSchema}
+	if r == nil {
+		return rev
+	}
+	st := r.State()
+	rev.Revision, rev.Refused = st.Applied, st.Refused
+	if st.Why != nil {
+		rev.Why = st.Why.Error()
+	}
+	return rev
+}
 
 // Set is the revision that holds now, nil before there is one: that colors nothing.
 func (r *Rules) Set() *rules.Set {
