@@ -122,6 +122,7 @@ var forbidden = []struct {
 	{"pkg/doctor", "os/...", "a finding is made of facts that are there"},
 	{"pkg/doctor", "lane/...", "a finding is made of facts that are there"},
 	{"pkg/listening", "lane/...", "who listens depends on no lane"},
+	{"pkg/logfile", "lane/...", "a file depends on nothing of what is written into it"},
 	{"pkg/whitelist", "lane/...", "who is on a list depends on no lane, rule or registry"},
 	{"pkg/token", "lane/...", "who may claim what depends on no registry and no tunnel"},
 	{"pkg/token", "net", "a token opens nothing"},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/control"
+	"lane/pkg/logfile"
 )
 
 // detachedLog is the environment variable that tells a detached session the
@@ -123,9 +123,33 @@ func openLog(state, name string) (*os.File, error) {
 	}
 	slices.Sort(old) // by time: it stands in the name
 	for _, path := range old[:max(0, len(old)-keepLogs+1)] {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := logfile.Remove(path); err != nil {
 			return nil, fmt.Errorf("remove an old log: %w", err)
 		}
 	}
-	return os.CreateTemp(dir, name+"."+time.Now().Format("20060102-150405")+".*.log")
+	made, err := os.CreateTemp(dir, name+"."+time.Now().Format("20060102-150405")+".*.log")
+	if err != nil {
+		return nil, err
+	}
+	if err := made.Close(); err != nil {
+		return nil, err
+	}
+	// What the session says by itself and what the runtime says of it (a panic) must
+	// not write over each other.
+	return os.OpenFile(made.Name(), os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
+const (
+	maxLog = 10 << 20 // bytes of one file of a detached session's log
+	oldLog = 3        // older files that are kept beside it
+)
+
+// intoLog has a detached session write to its log by itself, so that it is bounded.
+func (f *factory) intoLog(path string) error {
+	log, err := logfile.Open(path, maxLog, oldLog)
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	f.io.Out, f.io.Err = log, log // closed by the end of the process
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/lane"
+	"lane/pkg/logfile"
 )
 
 // What a dead session may have left.
@@ -96,7 +97,8 @@ func (m *machine) local() (items []gcItem) {
 		if newest || running {
 			continue // the newest says why the last one ended
 		}
-		items = append(items, gcItem{Kind: gcLog, Lane: name, ID: path, Why: "its session has ended", do: fileRemover(path)})
+		items = append(items, gcItem{Kind: gcLog, Lane: name, ID: path, Why: "its session has ended",
+			do: func(context.Context, *consul.Client) error { return logfile.Remove(path) }})
 	}
 	return items
 }

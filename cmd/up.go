@@ -122,6 +122,11 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 		}
 		return f.banner(f.io.Out, &st)
 	}
+	if path := f.getenv(detachedLog); path != "" {
+		if err := f.intoLog(path); err != nil {
+			return err
+		}
+	}
 	opts, err := f.sessionOptions(s, name, o)
 	if err != nil {
 		return err
@@ -206,7 +211,9 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 		return none, err
 	}
 	// The command calls services, and no relay.
-	environ := slices.DeleteFunc(slices.Clone(f.environ), func(v string) bool { return strings.HasPrefix(v, relayTokenVar+"=") })
+	environ := slices.DeleteFunc(slices.Clone(f.environ), func(v string) bool {
+		return strings.HasPrefix(v, relayTokenVar+"=") || strings.HasPrefix(v, detachedLog+"=")
+	})
 	opts.ChildEnv = func(st control.Status) []string { return childenv.Build(environ, f.childSession(&st)) }
 	opts.Upstream.HTTP, opts.Upstream.HTTPS, opts.Upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
 	if s.Relay != "" {
