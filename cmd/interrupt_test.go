@@ -41,14 +41,14 @@ func cmdInterrupts(ts *testscript.TestScript, neg bool, args []string) {
 		if n > most {
 			ts.Fatalf("the session never came up within %d writes", most)
 		}
-		interrupted := interruptAt(ts, w, n, sig, args[1] == "before", args[2:])
+		interrupted, said := interruptAt(ts, w, n, sig, args[1] == "before", args[2:])
 		after, err := w.picture()
 		ts.Check(err)
 		if after != before {
-			ts.Fatalf("interrupted at write %d (%s): registry before:\n%s\nafter:\n%s", n, args[1], before, after)
+			ts.Fatalf("interrupted at write %d (%s): registry before:\n%s\nafter:\n%s\nlane said:\n%s", n, args[1], before, after, said)
 		}
 		if left, _ := filepath.Glob(filepath.Join(w.runtime, "*")); len(left) > 0 {
-			ts.Fatalf("interrupted at write %d: left behind: %v", n, left)
+			ts.Fatalf("interrupted at write %d: left behind: %v\nlane said:\n%s", n, left, said)
 		}
 		if !interrupted {
 			if n < 4 {
@@ -61,9 +61,9 @@ func cmdInterrupts(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // interruptAt runs lane against the registry through a proxy that sends the
-// signal at write n. If the session comes up first, it is ended and false is
-// returned.
-func interruptAt(ts *testscript.TestScript, w *world, n int64, sig syscall.Signal, before bool, args []string) bool {
+// signal at write n, and returns what it said. If the session comes up first, it is
+// ended and false is returned.
+func interruptAt(ts *testscript.TestScript, w *world, n int64, sig syscall.Signal, before bool, args []string) (interrupted bool, said string) {
 	target := &url.URL{Scheme: "http", Host: w.registry}
 	forward := httputil.NewSingleHostReverseProxy(target)
 	forward.Transport = &http.Transport{Proxy: nil}
@@ -110,7 +110,7 @@ func interruptAt(ts *testscript.TestScript, w *world, n int64, sig syscall.Signa
 		select {
 		case err := <-ended:
 			if stopped {
-				return false
+				return false, out.String()
 			}
 			if !hit.Load() {
 				ts.Fatalf("lane %v ended by itself: %v\n%s", args, err, &out)
@@ -119,7 +119,7 @@ func interruptAt(ts *testscript.TestScript, w *world, n int64, sig syscall.Signa
 			if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
 				ts.Fatalf("interrupted at write %d: %v, want exit code %d\n%s", n, err, exitInterrupted, &out)
 			}
-			return true
+			return true, out.String()
 		case <-tick.C:
 			if !hit.Load() && !stopped && isUp(ctx, w) {
 				stopped = true
