@@ -23,7 +23,8 @@ With --diff the request is sent twice, first to the baseline and then to the lan
 and printed is in what the two answers differ: status, headers, and the body, JSON
 by path. It exits 0 if they are the same and 1 if not; --diff=json prints JSON.
 --ignore leaves a difference out, * stands for anything: 'header etag',
-'body .items[*].id', 'body'. Left out in any case: ` + strings.Join(compare.Ignored(), ", ") + `.`,
+'body .items[*].id', 'body'. Left out in any case:
+` + wrapped(compare.Ignored(), 80) + `.`,
 		Example: `  lane curl -i http://order-service/api/orders/42
   lane curl -i -H 'x-lane-tag: baseline' http://order-service/api/orders/42
   lane curl --diff --ignore 'body .served_at' http://order-service/api/orders/42`,
@@ -37,6 +38,26 @@ by path. It exits 0 if they are the same and 1 if not; --diff=json prints JSON.
 		},
 	}
 	return c
+}
+
+// wrapped joins items by commas, in lines of at most width columns.
+func wrapped(items []string, width int) string {
+	var b strings.Builder
+	column := 0
+	for i, item := range items {
+		switch {
+		case i == 0:
+		case column+len(", ")+len(item)+len(",") > width:
+			b.WriteString(",\n")
+			column = 0
+		default:
+			b.WriteString(", ")
+			column += 2
+		}
+		b.WriteString(item)
+		column += len(item)
+	}
+	return b.String()
 }
 
 func runCurl(ctx context.Context, f *factory, args []string) error {

@@ -88,7 +88,7 @@ func words(key string) []string {
 var sessionSettings = []setting{
 	{"register", "register", "MODE", "auto, shared (the service's own name) or isolated (lane-<lane>-<service>)"},
 	{"advertise", "advertise", "IP", "address under which the environment reaches this machine"},
-	{"relay", "relay", "URL", "come in by this relay, wss://HOST[:PORT][#FINGERPRINT], where nobody reaches this machine; none is none"},
+	{"relay", "relay", "URL", "come in by this relay, wss://HOST[:PORT][#FINGERPRINT]; none is none"},
 	{"relay-fingerprint", "relay_fingerprint", "SHA256", "pin the relay's certificate: what lane relay prints"},
 	{"via", "via", "WAY", "how calls to services go: direct, or relay where this machine does not reach them"},
 	{"proxy", "proxy", "ADDRESS", "where the coloring proxy listens (default 127.0.0.1:7474 or the next free port)"},

@@ -92,7 +92,7 @@ terminal, and its exit code becomes lane's.`,
 	c.Flags().BoolVar(&o.takeOver, "takeover", false, "take the lane's services from whoever holds them")
 	c.Flags().BoolVar(&o.join, "join", false, "stand beside whoever holds the lane's services: both get a part of the calls")
 	c.Flags().BoolVarP(&o.detach, "detach", "d", false, "return when the lane is routable, and leave the session running")
-	c.Flags().BoolVar(&o.bodies, "bodies", false, "keep the beginnings of bodies, for the terminal UI and its exports: 64 KiB each, 32 MiB in all, in memory")
+	c.Flags().BoolVar(&o.bodies, "bodies", false, "keep bodies for the terminal UI: 64 KiB of each, 32 MiB in all, in memory")
 	c.Flags().BoolVar(&o.plain, "plain", false, "print lines, no terminal UI")
 	c.Flags().BoolVar(&o.json, "json", false, "with -d: print the session's status as JSON")
 	given = settingFlags(c, sessionSettings)
