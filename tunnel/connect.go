@@ -122,7 +122,7 @@ func (a *Agent) dial(ctx context.Context, l *agentLink, which, token string) (*m
 	if token != "" {
 		head.Set("Authorization", "Bearer "+token)
 	}
-	var raw net.Conn
+	var raw *batch
 	transport := &http.Transport{
 		// The environment's proxy could be lane itself: only the one that was given.
 		Proxy:           http.ProxyURL(a.conf.Proxy),
@@ -130,11 +130,12 @@ func (a *Agent) dial(ctx context.Context, l *agentLink, which, token string) (*m
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			d := net.Dialer{Timeout: a.timing.handshake}
 			c, err := d.DialContext(ctx, network, address)
-			if err == nil {
-				shortQueue(c)
+			if err != nil {
+				return nil, err
 			}
-			raw = c
-			return c, err
+			shortQueue(c)
+			raw = &batch{Conn: c}
+			return raw, nil
 		},
 		OnProxyConnectResponse: func(_ context.Context, proxy *url.URL, _ *http.Request, r *http.Response) error {
 			if r.StatusCode != http.StatusOK {

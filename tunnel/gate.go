@@ -20,14 +20,14 @@ type gate struct {
 func newGate(most int) *gate { return &gate{most: most} }
 
 type knocking struct {
-	net.Conn
+	*batch
 	gate *gate
 	at   *list.Element // nil: let in, or closed
 }
 
 func (k *knocking) Close() error {
 	k.gate.letIn(k)
-	return k.Conn.Close()
+	return k.batch.Close()
 }
 
 // letIn ends the count of a connection.
@@ -63,7 +63,7 @@ func (l gateListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	shortQueue(c)
-	k := &knocking{Conn: c, gate: l.gate}
+	k := &knocking{batch: &batch{Conn: c}, gate: l.gate}
 	l.gate.mu.Lock()
 	k.at = l.gate.open.PushBack(k)
 	var old *knocking

@@ -283,6 +283,6 @@ func (r *Relay) upgrade(w http.ResponseWriter, req *http.Request) error {
 		return nil // Accept has answered
 	}
 	r.gate.letIn(conn)
-	l.attach(hi.Part, newWire(ws, conn))
+	l.attach(hi.Part, newWire(ws, conn.batch))
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"net"
 	"sync"
 	"time"
 
@@ -23,7 +22,7 @@ const (
 // and all streams of the session with it.
 type wire struct {
 	ws  *websocket.Conn
-	raw net.Conn // below TLS: what ends a write that nobody takes
+	raw *batch // below TLS: what ends a write that nobody takes
 
 	r io.Reader // the message that is being read
 
@@ -41,7 +40,7 @@ type wire struct {
 	once sync.Once
 }
 
-func newWire(ws *websocket.Conn, raw net.Conn) *wire {
+func newWire(ws *websocket.Conn, raw *batch) *wire {
 	ws.SetReadLimit(-1) // a message is a frame of yamux, and that one has its window
 	return &wire{ws: ws, raw: raw}
 }
@@ -133,7 +132,9 @@ func (w *wire) Write(p []byte) (int, error) {
 		w.w = append(w.w, p...)
 		message, w.w = w.w, w.w[:0]
 	}
-	return len(p), w.ws.Write(context.Background(), websocket.MessageBinary, message)
+	w.raw.cork()
+	err := w.ws.Write(context.Background(), websocket.MessageBinary, message)
+	return len(p), first(err, w.raw.uncork())
 }
 
 // Close ends the connection, whatever is being written.
