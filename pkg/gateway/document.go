@@ -81,11 +81,16 @@ func ParseRoutes(b []byte) ([]proxy.Route, error) {
 	return out, nil
 }
 
-// Services are the services of the registry that routes lead to, each once.
+// mostServices bounds Services: each is watched over a connection of its own, and
+// Consul allows an address 200.
+const mostServices = 100
+
+// Services are the services of the registry that routes lead to, each once, the first
+// 100 of them: those to be watched for as long as the gateway runs.
 func Services(routes []proxy.Route) []string {
 	var out []string
 	for i := range routes {
-		if name := routes[i].Service; routes[i].Upstreams == nil && !slices.Contains(out, name) {
+		if name := routes[i].Service; routes[i].Upstreams == nil && len(out) < mostServices && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}

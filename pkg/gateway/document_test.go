@@ -1,10 +1,15 @@
 package gateway
 
 import (
+	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
 )
 
 // The documents that people are shown are read.
@@ -41,5 +46,19 @@ func TestParseRoutesRefuses(t *testing.T) {
 		if _, err := ParseRoutes([]byte(doc)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", doc, err, want)
 		}
+	}
+}
+
+// What is watched from the start: what the registry has, each once, and not without end.
+func TestServicesOfRoutes(t *testing.T) {
+	routes := []proxy.Route{{Service: "shop"}, {Service: "bff", Upstreams: map[lane.Name]string{"": "127.0.0.1:1"}}, {Service: "stock", Prefix: "/a"}, {Service: "shop", Prefix: "/b"}}
+	if got := Services(routes); !slices.Equal(got, []string{"shop", "stock"}) {
+		t.Errorf("%q", got)
+	}
+	for i := range 300 {
+		routes = append(routes, proxy.Route{Service: fmt.Sprintf("s%d", i), Prefix: fmt.Sprintf("/%d", i)})
+	}
+	if got := Services(routes); len(got) != 100 || got[1] != "stock" {
+		t.Errorf("%d services", len(got))
 	}
 }
