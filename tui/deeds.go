@@ -104,6 +104,23 @@ func (m model) copyCurl(e traffic.Exchange, secrets bool) model {
 	return m
 }
 
+// copyProxy copies the line that leads a shell's calls through the session.
+func (m model) copyProxy() model {
+	d, line := m.deeds, "export HTTP_PROXY="+traffic.ShellWord(m.status.Proxy)+" http_proxy="+traffic.ShellWord(m.status.Proxy)
+	if m.status.Proxy == "" {
+		m.notice = "the session has no proxy yet"
+		return m
+	}
+	m.async(func(ctx context.Context) tea.Msg {
+		where, err := d.Copy(ctx, line)
+		if err != nil {
+			return m.failure("not copied", err)
+		}
+		return doneMsg{m.fixed.text.clean(line, 200) + ": " + m.fixed.text.clean(where, 200)}
+	})
+	return m
+}
+
 func (m *model) curlOptions() traffic.CurlOptions {
 	return traffic.CurlOptions{Proxy: m.status.Proxy, CA: m.status.CA}
 }

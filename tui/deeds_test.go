@@ -183,6 +183,14 @@ func TestExport(t *testing.T) {
 	u.keys("esc").deeds("e").wantScreen("not written: disk full")
 }
 
+func TestCopyProxy(t *testing.T) {
+	d := &doer{}
+	newUser(t, 140, 40, doing(d)).deeds("p").wantScreen("the session has no proxy yet").status(unused).deeds("p").wantScreen("in the clipboard")
+	if len(d.copied) != 1 || d.copied[0] != "export HTTP_PROXY=http://127.0.0.1:7474 http_proxy=http://127.0.0.1:7474" {
+		t.Errorf("copied %q", d.copied)
+	}
+}
+
 func TestMarkAndClear(t *testing.T) {
 	u := newUser(t, 80, 24).running().keys("k", "m").wantScreen("x*14:02:13 orders").keys("<").wantScreen("x*14:02:13 orders")
 	u.keys("m", "m").wantScreen(" |14:02:11")

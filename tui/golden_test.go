@@ -198,6 +198,8 @@ func TestGolden(t *testing.T) {
 		{"try", []func(*Options){proposing}, func(u *user) { u.running().keys("t") }},
 		{"services-many", nil, func(u *user) { u.running(many) }},
 		{"services", nil, func(u *user) { u.running().keys("s") }},
+		{"services-busy", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("s") }},
+		{"busy", nil, func(u *user) { u.status().rows(scene.Hour()...) }},
 		{"services-troubled", []func(*Options){attached}, func(u *user) {
 			u.running(troubled, func(s *control.Status) {
 				s.Owner, s.Child, s.Log = "alice@desk-7", "go run .", "/run/user/1000/lane/4711.log"

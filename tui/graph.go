@@ -234,6 +234,31 @@ func callee(e *traffic.Exchange) string {
 	return host + port
 }
 
+// span is how far back the graph goes.
+func (g *graph) span() time.Duration { return g.to.Sub(g.from) }
+
+// in are the figures of a service in the lane.
+func (g *graph) in(service string) *figures {
+	if s := g.services[service]; s != nil {
+		return &s.lane
+	}
+	return &figures{}
+}
+
+// fallsBack are the services at which a service's calls fell back, with their
+// numbers, the most frequent first; empty if there are none, or if no trace says
+// that the calls were its own.
+func (g *graph) fallsBack(service string) string {
+	by := map[string]uint64{}
+	for k, f := range g.edges {
+		if k.from == service && (k.route == traffic.RouteFallback || k.route == traffic.RouteKilled) {
+			by[k.to] += f.n
+		}
+	}
+	_, parts, _ := strings.Cut(breakdown(by), ": ")
+	return parts
+}
+
 // branch is a line of the drawing: how deep it stands, and what it is.
 type branch struct {
 	deep []bool // for each level above: more follows there

@@ -43,6 +43,7 @@ const (
 	actMark
 	actExport
 	actClear
+	actProxy
 )
 
 // place is where a key works.
@@ -106,6 +107,7 @@ func bindings() []binding {
 		deed(bind(actReplay, inList|inDetail|inAnswers, "r replay", "r", "send it again and compare", "r")),
 		deed(bind(actAgainst, inList|inDetail|inAnswers, "d diff", "d", "lane against baseline", "d")),
 		deed(bind(actExport, inList, "", "e", "export the list as HAR", "e")),
+		deed(bind(actProxy, inList, "", "p", "copy the proxy's variables", "p")),
 		bind(actMark, inList|inDetail, "", "m", "mark the row, or unmark it", "m"),
 		bind(actPause, inList|inDetail, "space pause", "space", "freeze the list, or go on", " "),
 		bind(actFollow, inList, "", "f", "follow the newest, on/off", "f"),

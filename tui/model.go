@@ -209,8 +209,11 @@ func (m model) update(msg tea.Msg) model {
 	case doneMsg:
 		m.notice = msg.notice
 	}
-	if m.screen == screenGraph {
+	switch {
+	case m.screen == screenGraph, m.screen == screenServices:
 		m = m.drawGraph()
+	case m.screen == screenList && m.layout().services > 0 && (m.drawn == 0 || m.now.Sub(m.graph.to) >= stripEvery):
+		m = m.drawGraph() // for the services below the list
 	}
 	// The room for the list depends on the size and on what stands above it.
 	m.list = m.list.resize(m.layout().rows)
@@ -241,6 +244,9 @@ func (m model) wholeCame(msg wholeMsg) model {
 	m.detail.whole = &msg.e
 	return m
 }
+
+// stripEvery is how often the figures below the list are made anew, at most.
+const stripEvery = time.Second
 
 // drawGraph makes the graph anew if there are new rows; while the list is paused
 // it stays as well.
@@ -412,9 +418,7 @@ func (m model) open(s screen) model {
 		m.under = m.screen
 	}
 	m.screen, m.reading = s, scroll{}
-	if s == screenGraph {
-		m.drawn = 0
-	}
+	m.drawn = 0
 	return m
 }
 
@@ -479,6 +483,8 @@ func (m model) pressList(act action, msg tea.KeyMsg) model {
 		}
 	case actOpen:
 		m = m.openDetail()
+	case actProxy:
+		return m.copyProxy()
 	case actExport:
 		if len(m.list.shown) == 0 {
 			m.notice = "there is no row to export"

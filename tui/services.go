@@ -16,14 +16,16 @@ import (
 // serviceLines are the services, a title first, in n lines; each column is as
 // wide as what is in it, within limits.
 func (m *model) serviceLines(n int) []string {
-	most := [...]int{24, 22, 18, 36, 9, 22}
-	rows := [][len(most)]string{{"SERVICE", "LOCAL", "STATE", "REGISTERED AS", "MODE", "GUARD"}}
+	most := [...]int{24, 22, 18, 6, 6, 6, 36, 9, 60}
+	rows := [][len(most)]string{{"SERVICE", "LOCAL", "STATE", "  IN/s", "   ERR", "   P95", "REGISTERED AS", "MODE", "ITS CALLS FALL BACK AT"}}
 	looks := []class{faint}
 	t, services := m.fixed.text, m.status.Services
 	for _, s := range services[:min(len(services), n-1)] {
 		word, c := stateWord(s, t)
+		f := m.graph.in(s.Name)
 		rows = append(rows, [...]string{t.clean(s.Name, 200), t.clean(s.Local, 200), word,
-			t.clean(s.Registered, 200), t.clean(s.Mode, 40), t.clean(s.Guard, 200)})
+			fitLeft(f.perSecond(m.graph.span()), 6), fitLeft(f.errors(), 6), fitLeft(f.quantile(.95), 6),
+			t.clean(s.Registered, 200), t.clean(s.Mode, 40), t.clean(m.graph.fallsBack(s.Name), 200)})
 		looks = append(looks, c)
 	}
 	var widths [len(most)]int
@@ -72,6 +74,14 @@ func (m *model) servicesText(w int) []cell {
 		p.field("Local", v.Local, plain)
 		p.field("Guard", v.Guard, plain)
 		p.field("Registry", registered(v), plain)
+		if f := m.graph.in(v.Name); f.n > 0 {
+			p.field("Traffic", f.perSecond(m.graph.span())+" requests/s in the lane, "+f.errors()+" failed, p50 "+f.quantile(.5)+" ms, p95 "+f.quantile(.95)+" ms, in the last "+age(m.graph.span()), plain)
+		} else {
+			p.field("Traffic", "none in the lane in the last 5 minutes", plain)
+		}
+		if back := m.graph.fallsBack(v.Name); back != "" {
+			p.field("Its calls", "fell back to the baseline at "+back, warnText)
+		}
 		p.blank()
 	}
 	if len(s.Services) == 0 {

@@ -84,7 +84,7 @@ func median(all []result) result {
 }
 
 // measure runs traffic for a while, with or without somebody who looks.
-func measure(rate int, span time.Duration, screen bool) (result, error) {
+func measure(rate int, span time.Duration, screen bool) (_ result, err error) {
 	src := &source{log: traffic.NewLog(5000), began: time.Now()}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -102,7 +102,12 @@ func measure(rate int, span time.Duration, screen bool) (result, error) {
 		all.Go(func() { _, _ = io.Copy(io.Discard, ptm) })
 		ended := make(chan error, 1)
 		go func() { ended <- tui.Run(ctx, src, tui.Options{In: pts, Out: pts, Color: true, Attached: true}) }()
-		defer func() { stop(); <-ended }()
+		defer func() {
+			stop()
+			if e := <-ended; !errors.Is(e, context.Canceled) {
+				err = errors.Join(err, e)
+			}
+		}()
 	}
 	time.Sleep(max(span/2, 7*time.Second)) // the ring is full, and a rate has fallen to nothing
 	runtime.GC()

@@ -1,0 +1,118 @@
+package tui
+
+import (
+	"testing"
+	"time"
+
+	"lane/pkg/lane"
+	"lane/pkg/traffic"
+	"lane/tui/internal/scene"
+)
+
+func graphOf(rows []traffic.Exchange, here string) graph {
+	return newGraph(func(yield func(*traffic.Exchange) bool) {
+		for i := range rows {
+			if !yield(&rows[i]) {
+				return
+			}
+		}
+	}, scene.Now(), nil, here)
+}
+
+func TestGraph(t *testing.T) {
+	g := graphOf(scene.Hour(), "10.2.0.77")
+	for k, n := range map[edge]uint64{
+		{"10.2.0.9", "orders", "LANE"}: 145, {"orders", "ledger", "BASE~fb"}: 145, {"orders", "users", "BASE~fb"}: 101,
+		{"orders", "users", "LANE"}: 44, {"10.2.0.44", "orders", "GUARD"}: 37, {"me", "inventory", "BASE"}: 15,
+	} {
+		if f := g.edges[k]; f == nil || f.n != n {
+			t.Errorf("%v: %+v, want %d", k, f, n)
+		}
+	}
+	if len(g.edges) != 6 || g.fallsBack("orders") != "ledger 145, users 101" || g.fallsBack("me") != "" {
+		t.Errorf("%d edges; orders falls back at %q", len(g.edges), g.fallsBack("orders"))
+	}
+	if f := g.edges[edge{"orders", "ledger", "BASE~fb"}]; f.failed != 5 || f.errors() != "3.4%" || f.quantile(.5) != "28" || f.quantile(.95) != "36" || f.quantile(1) != "36" {
+		t.Errorf("%d failed, %s, %s, %s, %s", f.failed, f.errors(), f.quantile(.5), f.quantile(.95), f.quantile(1))
+	}
+}
+
+// One call of ours that ends in our own process is one, and what is old is none.
+func TestGraphCountsOnce(t *testing.T) {
+	at := scene.Now().Add(-time.Minute)
+	call := traffic.Exchange{Start: at, Front: traffic.FrontForward, Service: "orders", Kind: lane.KindLaneMatch, Lane: "dev-alice", Status: 200}
+	arrives := traffic.Exchange{Start: at, Front: traffic.FrontGuard, From: "10.2.0.77:5000", Service: "orders", Guard: traffic.GuardPassed, Kind: lane.KindLaneMatch, Lane: "dev-alice", Status: 200}
+	other := arrives
+	other.From = "10.2.0.9:5000"
+	old := call
+	old.Start = scene.Now().Add(-6 * time.Minute)
+	g := graphOf([]traffic.Exchange{old, call, arrives, other}, "10.2.0.77")
+	if g.n != 2 || g.edges[edge{"me", "orders", "LANE"}].n != 1 || g.edges[edge{"10.2.0.9", "orders", "LANE"}].n != 1 {
+		t.Errorf("%d calls, %v", g.n, g.edges)
+	}
+	// The twin: without the call, the arrival is all that was seen.
+	if g := graphOf([]traffic.Exchange{arrives}, "10.2.0.77"); g.n != 1 {
+		t.Errorf("%d calls", g.n)
+	}
+}
+
+// Services that call each other are drawn, each once.
+func TestTreeEnds(t *testing.T) {
+	g := graph{edges: map[edge]*figures{{"a", "b", "LANE"}: {n: 1}, {"b", "a", "LANE"}: {n: 1}, {"b", "b", "BASE"}: {n: 1}}}
+	roots, below := g.tree()
+	n := 0
+	for _, r := range roots {
+		n += len(below[r])
+	}
+	if len(roots) == 0 || n != 3 {
+		t.Errorf("roots %v, %d edges drawn of 3", roots, n)
+	}
+}
+
+func TestSparks(t *testing.T) {
+	steps := []uint64{0, 1, 2, 3, 4, 5, 6, 7}
+	if got := sparks(steps, 8, 7, false); got != " .:-=+*#" {
+		t.Errorf("%q", got)
+	}
+	if got := sparks(steps, 4, 7, true); len([]rune(got)) != 4 {
+		t.Errorf("%q", got)
+	}
+	if got := sparks(make([]uint64, 8), 8, 0, false); got != "        " {
+		t.Errorf("nothing is drawn as %q", got)
+	}
+	if got := sparks([]uint64{9}, 1, 9, false); got != "#" {
+		t.Errorf("the most is drawn as %q", got)
+	}
+}
+
+// TestFallbacks: counted by service, lane and reason; ended by the lane itself, and
+// begun anew after that; bounded.
+func TestFallbacks(t *testing.T) {
+	at := scene.Now()
+	fb := func(service string, reason lane.Reason, sec int, status int) traffic.Exchange {
+		return traffic.Exchange{Start: at.Add(time.Duration(sec) * time.Second), Service: service, Lane: "l", Kind: lane.KindFallback, Reason: reason, Status: status}
+	}
+	match := fb("a", lane.ReasonLaneMatch, 10, 200)
+	match.Kind = lane.KindLaneMatch
+	passed := match
+	passed.Guard = traffic.GuardPassed
+	var f fallbacks
+	f = f.add([]traffic.Exchange{fb("a", lane.ReasonLaneAbsent, 2, 200), fb("a", lane.ReasonLaneAbsent, 1, 503), fb("a", lane.ReasonProportional, 1, 200), fb("b", lane.ReasonLaneAbsent, 1, 200), passed})
+	if len(f.all) != 3 || f.all[0].n != 2 || f.all[0].failed != 1 || !f.all[0].since.Equal(at.Add(time.Second)) || !f.all[0].last.Equal(at.Add(2*time.Second)) || !f.all[0].ended.IsZero() {
+		t.Fatalf("%+v", f.all)
+	}
+	f = f.add([]traffic.Exchange{match})
+	if f.all[0].ended.IsZero() || !f.all[1].ended.IsZero() || !f.all[2].ended.IsZero() {
+		t.Errorf("ended: %v, %v, %v", f.all[0].ended, f.all[1].ended, f.all[2].ended)
+	}
+	f = f.add([]traffic.Exchange{fb("a", lane.ReasonLaneAbsent, 20, 200)})
+	if x := f.all[0]; x.n != 1 || !x.since.Equal(at.Add(20*time.Second)) || !x.ended.IsZero() {
+		t.Errorf("%+v", x)
+	}
+	for i := range 1000 {
+		f = f.add([]traffic.Exchange{fb("s"+string(rune('a'+i%26))+string(rune('a'+i/26%26)), lane.ReasonLaneAbsent, 1, 200)})
+	}
+	if len(f.all) != fallbacksMost || f.more == 0 {
+		t.Errorf("%d kept, %d more", len(f.all), f.more)
+	}
+}
