@@ -125,6 +125,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 	switch {
 	case errors.As(err, &exit):
 		return exit.code, "", true
+	case errors.As(err, &left) && errors.As(err, &denied):
+		return exitFailed, "with a token that may write it: `lane up` of this lane on this machine again takes it, and its end removes it", false
 	case errors.As(err, &left):
 		return exitFailed, "the next `lane up` of this lane on this machine replaces it; Consul removes it by itself about two minutes after it was last seen", false
 	case errors.As(err, &exitChild):

@@ -165,7 +165,10 @@ type LeftoverError struct {
 
 func (e *LeftoverError) Error() string {
 	msg := fmt.Sprintf("%s (service %s) may still be registered at %s", e.ID, e.Name, e.Address)
-	if e.Within > 0 {
+	switch {
+	case isDenied(e.Err):
+		msg += "; Consul cannot remove it by itself when the token that registered it is gone"
+	case e.Within > 0:
 		msg += fmt.Sprintf("; Consul removes it by itself within %s", e.Within)
 	}
 	return fmt.Sprintf("%s: %v", msg, e.Err)

@@ -44,6 +44,23 @@ func (c *Client) RemoveLeftover(ctx context.Context, session string, claims []la
 	return errors.Join(errs...)
 }
 
+// EndIfEmpty ends a dead session that holds no claim any more.
+func (c *Client) EndIfEmpty(ctx context.Context, session string) error {
+	all, err := c.Claims(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, cl := range all {
+		if cl.Session == session {
+			return nil
+		}
+	}
+	return c.do(ctx, "end the dead session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
+		_, err := c.api.Session().Destroy(session, write(ctx))
+		return err
+	})
+}
+
 // RemoveSessions ends the registry's sessions that bear a name, with the claims that
 // they hold. It is for a name that one session of ours alone gives.
 func (c *Client) RemoveSessions(ctx context.Context, name string) error {

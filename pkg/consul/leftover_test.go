@@ -165,6 +165,16 @@ func TestSessionsAreRemovedByTheirName(t *testing.T) {
 		if err := dead.Claim(deadline(t), claim(l, "orders", "alice")); err != nil {
 			t.Fatal(err)
 		}
+		if err := c.EndIfEmpty(deadline(t), dead.ID()); err != nil || !consul.SessionLives(t, c, dead.ID()) {
+			t.Errorf("one that holds a claim was ended: %v", err)
+		}
+		empty, err := c.OpenSession(deadline(t), consul.SessionOptions{TTL: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.EndIfEmpty(deadline(t), empty.ID()); err != nil || consul.SessionLives(t, c, empty.ID()) {
+			t.Errorf("one that holds nothing lives: %v", err)
+		}
 		other, err := c.OpenSession(deadline(t), consul.SessionOptions{TTL: 10 * time.Second, Name: "lane " + l + "-2"})
 		if err != nil {
 			t.Fatal(err)

@@ -131,6 +131,11 @@ func (s *session) take(ctx context.Context, v *service) error {
 	if err := s.claims.session.TakeOver(ctx, held.Held, p.record); err != nil {
 		return err
 	}
+	if mine && !s.o.TakeOver {
+		if err := s.client.EndIfEmpty(ctx, held.Held.Session); err != nil {
+			s.o.Log.Warn("the session of before, which has died, stays until its time is over", "error", err)
+		}
+	}
 	if !p.inherits && consul.OwnID(held.Held.ID, s.o.Lane, v.o.Name, s.o.Install) {
 		// Ours of before, under the other of its names: nobody else removes it.
 		return s.client.Deregister(ctx, held.Held.ID)
