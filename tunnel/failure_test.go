@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,7 +73,7 @@ func TestAPulledCableIsFoundOutWithinTenSeconds(t *testing.T) {
 	s := r.dial(t, "orders")
 	_, _ = io.WriteString(s, "ping")
 	_, _ = io.ReadFull(s, make([]byte, 4))
-	before := runtime.NumGoroutine()
+	old := r.links1()
 
 	w.Freeze()
 	began := time.Now()
@@ -94,7 +93,7 @@ func TestAPulledCableIsFoundOutWithinTenSeconds(t *testing.T) {
 	}
 	both := time.Since(began)
 	// 10 s, and what a busy machine adds; yamux's own settings need 40.
-	if found > 20*time.Second || both > 25*time.Second {
+	if found > 30*time.Second || both > 30*time.Second {
 		t.Errorf("the relay found out after %v, both after %v", found, both)
 	}
 	if err := <-hung; !errors.Is(err, ErrLost) {
@@ -116,7 +115,51 @@ func TestAPulledCableIsFoundOutWithinTenSeconds(t *testing.T) {
 	if n := r.auth.count("gone"); n != 0 {
 		t.Error("the claim was given up in between")
 	}
-	until(t, "no goroutine is left of the old link", func() bool { return runtime.NumGoroutine() <= before+5 })
+	select {
+	case <-old.done: // all its goroutines have ended; TestMain counts them, too
+	case <-time.After(patience):
+		t.Error("something is left of the old link")
+	}
+}
+
+// So they do while both directions are full, when a ping cannot even be sent: the
+// write that is not taken ends the session (hashicorp/yamux#142).
+func TestAPulledCableUnderLoad(t *testing.T) {
+	t.Parallel()
+	r := startRelay(t, defaults, nil)
+	w := wire1(t, r.addr, wiretest.Config{})
+	ends := make(chan error, 2)
+	a := through(t, defaults, r, w, func(c *AgentConfig) {
+		c.Handle = func(_ context.Context, _ Claim, _ Header, s Stream) {
+			go func() { _, _ = io.Copy(io.Discard, s) }()
+			_, err := noise(s, 1<<40, 1)
+			ends <- err
+		}
+	})
+	a.claim(t, orders(TCP))
+	s := r.dial(t, "orders")
+	go func() {
+		_, err := noise(s, 1<<40, 2)
+		ends <- err
+	}()
+	if _, err := io.CopyN(io.Discard, s, 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	w.Freeze()
+	began := time.Now()
+	if _, err := io.Copy(io.Discard, s); !errors.Is(err, ErrLost) {
+		t.Errorf("%v", err)
+	}
+	for range 2 {
+		if err := <-ends; !errors.Is(err, ErrLost) {
+			t.Errorf("%v", err)
+		}
+	}
+	if d := time.Since(began); d > 30*time.Second {
+		t.Errorf("found out after %v", d)
+	} else {
+		t.Logf("found out after %v", d)
+	}
 }
 
 // A claim outlives its link for a while, and not longer.
@@ -533,7 +576,7 @@ func TestRevoke(t *testing.T) {
 func TestAnExpiredToken(t *testing.T) {
 	t.Parallel()
 	r := startRelay(t, quick(), nil)
-	soon := time.Now().Add(500 * time.Millisecond)
+	soon := time.Now().Add(2 * time.Second)
 	r.auth.expire["alice/1"] = soon
 	var asked atomic.Int64
 	a := startAgent(t, quick(), r, func(c *AgentConfig) {

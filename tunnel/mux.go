@@ -358,7 +358,12 @@ func (m *mux) empty() <-chan struct{} {
 }
 
 // send sends a message, later: nobody waits for the connection.
-func (m *mux) send(msg message) { m.messages.put(msg) }
+func (m *mux) send(msg message) {
+	if m.messages.put(msg) > maxQueue {
+		// Whoever asks and does not read the answers.
+		_ = m.wire.Close()
+	}
+}
 
 func (m *mux) write(control rawStream) {
 	for {
@@ -415,8 +420,11 @@ func (m *mux) about(s *stream, msg message) {
 	s.stop()
 }
 
-// queue is messages that wait to be written. Its length is bounded by what they
-// are about: streams and claims.
+// maxQueue bounds what waits for the other end: a few messages for each stream and
+// claim that there can be.
+const maxQueue = 4096
+
+// queue is messages that wait to be written.
 type queue struct {
 	mu   sync.Mutex
 	list []message
@@ -425,14 +433,17 @@ type queue struct {
 
 func (q *queue) init() { q.more = make(chan struct{}, 1) }
 
-func (q *queue) put(msg message) {
+// put returns how many wait.
+func (q *queue) put(msg message) int {
 	q.mu.Lock()
 	q.list = append(q.list, msg)
+	n := len(q.list)
 	q.mu.Unlock()
 	select {
 	case q.more <- struct{}{}:
 	default:
 	}
+	return n
 }
 
 // get waits for a message. It gives none when done is closed.

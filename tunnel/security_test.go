@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -316,6 +317,43 @@ func TestAFloodOfMessages(t *testing.T) {
 		t.Error("the link stands")
 	}
 	close(r.auth.block)
+}
+
+// Who asks and does not read the answers costs no more than a bounded queue.
+func TestAnswersThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	r := startRelay(t, quick(), nil)
+	a, err := newAgent(AgentConfig{
+		URL: "wss://" + r.addr, Roots: r.roots, Install: "i", Host: "h", Handle: echo,
+		Token: func(context.Context) (string, error) { return "mallory/6", nil },
+	}, quick())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := a.connect(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = l.control.sess.Close()
+		_ = l.bulk.sess.Close()
+		l.cancel()
+	})
+	b, err := frame(message{Type: msgRelease, Seq: 1, ID: strings.Repeat("x", 64)}, maxMessage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each is answered with 24 bytes, of which the window takes a megabyte.
+	many := bytes.Repeat(b, 100)
+	_ = l.streams[0].SetWriteDeadline(time.Now().Add(patience))
+	for range 10_000 {
+		if _, err = l.streams[0].Write(many); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, ErrLost) {
+		t.Errorf("%v", err)
+	}
 }
 
 // Ten thousand connections that never say a word: the relay holds a few hundred,

@@ -22,8 +22,6 @@ type session interface {
 	Open() (rawStream, error)
 	// Accept waits for one that the other end has opened.
 	Accept() (rawStream, error)
-	// GoAway tells the other end to open no more.
-	GoAway()
 	// Done is closed when the session has ended.
 	Done() <-chan struct{}
 	Close() error
@@ -131,8 +129,6 @@ func (s *yamuxSession) Accept() (rawStream, error) {
 	}
 	return &yamuxStream{st, s}, nil
 }
-
-func (s *yamuxSession) GoAway() { _ = s.Session.GoAway() }
 
 func (s *yamuxSession) Done() <-chan struct{} { return s.CloseChan() }
 
