@@ -102,3 +102,42 @@ func TestAServerThatHasNotReadItsLogProvesNothing(t *testing.T) {
 	eventually(t, "no instance", func() bool { return len(w.Catalog().Service(service).Instances) == 0 })
 	consul.RegisterBaseline(t, c, service, service+"-1", "127.0.0.1", 9001, nil) // for its cleanup
 }
+
+// A renewal that finds no session, on a server that has not read its log yet, is no end
+// of it: none is opened in its place, and the claims stay where they are.
+func TestASessionThatIsNotRenewedIsLookedFor(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		f := newFront(t, addr)
+		c := open(t, f.addr)
+		service, l := unique("orders"), unique("dev-alice")
+		s, err := c.OpenSession(deadline(t), consul.SessionOptions{Reopened: func() { t.Error("opened again, and the registry has it") }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := s.ID()
+		if err := s.Claim(deadline(t), claim(l, service, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		var renewals atomic.Int64
+		f.set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.HasPrefix(r.URL.Path, "/v1/session/renew/") {
+				renewals.Add(1)
+				http.Error(w, "Session id '"+id+"' not found", http.StatusNotFound)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+		background(t, s.Run) // an error of it fails the test
+		eventually(t, "it is renewed three times", func() bool {
+			s.Check()
+			return renewals.Load() >= 3
+		})
+		if got := claims(t, open(t, addr), lane.Name(l)); s.ID() != id || len(got) != 1 || got[0].Session != id {
+			t.Errorf("%s is %s now, and holds %+v", id, s.ID(), got)
+		}
+		f.set(nil)
+		if err := s.Destroy(deadline(t)); err != nil {
+			t.Error(err)
+		}
+	})
+}
