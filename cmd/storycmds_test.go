@@ -41,6 +41,7 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"freeport":     cmdFreePort,
 	"registerport": cmdRegisterPort,
 	"listening":    cmdListening,
+	"lead":         cmdLead,
 
 	"terminal": cmdTerminal,
 	"press":    cmdPress,

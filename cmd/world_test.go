@@ -36,6 +36,8 @@ type world struct {
 	mu      sync.Mutex
 	servers map[string]*server
 	saved   map[string]string
+
+	junctions map[string]*junction
 }
 
 func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error) {
@@ -43,7 +45,7 @@ func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error
 	if !ok {
 		return nil, errors.New("stories need a testing.TB")
 	}
-	w := &world{registry: start(t), servers: map[string]*server{}, saved: map[string]string{}}
+	w := &world{registry: start(t), servers: map[string]*server{}, saved: map[string]string{}, junctions: map[string]*junction{}}
 	// The path of a socket is short by nature; a story's directory is not.
 	dir, err := os.MkdirTemp("", "lane")
 	if err != nil {
@@ -69,6 +71,9 @@ func (w *world) close() {
 	defer w.mu.Unlock()
 	for _, s := range w.servers {
 		s.close()
+	}
+	for _, j := range w.junctions {
+		j.close()
 	}
 }
 

@@ -348,6 +348,22 @@ func TestRegistryStates(t *testing.T) {
 	}).wantScreen("consul DOWN  ")
 }
 
+func TestRelayStates(t *testing.T) {
+	at := func(ago time.Duration) time.Time { return scene.Now().Add(-ago) }
+	for _, c := range []struct {
+		relay *control.RelayStatus
+		want  []string
+	}{
+		{nil, []string{"not:relay"}},
+		{&control.RelayStatus{State: control.RelayOK, RoundTrip: 0.038}, []string{"relay OK 38ms", "not:!!"}},
+		{&control.RelayStatus{State: control.RelayOK}, []string{"relay OK | proxy"}},
+		{&control.RelayStatus{State: control.RelayReconnecting, Since: at(4 * time.Second), Error: "EOF"}, []string{"relay RECONNECTING 4s", "!! relay RECONNECTING 4s: the lane's callers get errors"}},
+		{&control.RelayStatus{State: control.RelayLost, Since: at(3 * time.Minute)}, []string{"relay LOST 3m", "!! relay LOST 3m"}},
+	} {
+		newUser(t, 160, 24).running(func(s *control.Status) { s.Relay = c.relay }).wantScreen(c.want...)
+	}
+}
+
 func TestRate(t *testing.T) {
 	u := newUser(t, 80, 24).status()
 	now := scene.Now()

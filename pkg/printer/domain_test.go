@@ -71,7 +71,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 			"rows.long rows.long.seconds rows.long.requests rows.long.errors rows.long.fallbacks rows.long.rate rows.long.p50_ms rows.long.p95_ms " +
 			"rows.long.p99_ms rows.long.took rows.long.took.up_to_ms rows.long.took.count rows.long.instances rows.long.instances.instance " +
 			"rows.long.instances.requests rows.long.instances.errors"},
-		{admin.Rev{}, "schema revision since refused why"},
+		{admin.Rev{}, "schema revision since refused why own"},
 		{admin.Readiness{}, "schema ready checks checks.name checks.ok checks.why"},
 		{Explanation{}, "schema url service tag lane kind reason code http header message hint registry_age_ms instances instances.id instances.addr " +
 			"instances.node instances.lane instances.health instances.owner instances.env instances.tenant instances.zone instances.version " +
@@ -79,7 +79,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		{ExplainedColor{}, "rules entry source rule lane rejected asked asked.rule asked.source asked.priority asked.line asked.lane asked.hit " +
 			"asked.why asked.percent asked.bucket asked.whitelist warnings"},
 		{Settings{}, "schema settings settings.key settings.value settings.source"},
-		{control.Status{}, "schema lane owner host pid started proxy mitm ca log child state registry registry.address registry.state registry.since " +
+		{control.Status{}, "schema lane owner host pid started proxy mitm ca bodies log child state registry registry.address registry.state registry.since " +
 			"registry.error relay services services.name services.registered services.id services.mode services.guard services.local services.state " +
 			"services.note counts counts.exchanges counts.matched counts.fallbacks counts.errors counts.guard counts.external warnings history history.at history.text"},
 	} {
@@ -201,6 +201,20 @@ func TestStatus(t *testing.T) {
 	s, out = piped()
 	if err := Status(s, st); err != nil || !strings.Contains(out.String(), "\nregistry\t127.0.0.1:8500\tunreachable\tsince 2026-01-02T04:05:06Z: refused\n") {
 		t.Errorf("%s, %v", out, err)
+	}
+	for _, c := range []struct {
+		r    control.RelayStatus
+		want string
+	}{
+		{control.RelayStatus{URL: "wss://r", State: control.RelayOK, RoundTrip: 0.0384}, "\nrelay\twss://r\tok\t38ms\t\n"},
+		{control.RelayStatus{URL: "wss://r", State: control.RelayOK, RoundTrip: 0.0002}, "\nrelay\twss://r\tok\t1ms\t\n"},
+		{control.RelayStatus{URL: "wss://r", State: control.RelayLost, Error: "refused"}, "\nrelay\twss://r\tlost\t\trefused\n"},
+	} {
+		st.Relay = &c.r
+		s, out = piped()
+		if err := Status(s, st); err != nil || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s, %v; want %q", out, err, c.want)
+		}
 	}
 	s, out = terminal(80)
 	if err := Status(s, st); err != nil || !strings.Contains(out.String(), "\nproxy      http://127.0.0.1:7474\n") {

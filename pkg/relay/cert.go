@@ -20,11 +20,9 @@ import (
 	"lane/pkg/token"
 )
 
-// The files of the generated certificate.
-const (
-	certName = "tls.pem"
-	keyName  = "tls-key.pem"
-)
+// pairName is the file of the generated certificate and its key: one, so that two
+// relays that start at once have the same.
+const pairName = "tls.pem"
 
 // certLife is how long a generated certificate is good. Whoever pins it would have to
 // be told of a new one.
@@ -34,20 +32,18 @@ const certLife = 5 * 365 * 24 * time.Hour
 // in dir, or a new one, for the names and addresses of hosts. Nobody has signed it:
 // clients pin its fingerprint.
 func Certificate(dir string, hosts []string, now time.Time) (tls.Certificate, error) {
-	certPath, keyPath := filepath.Join(dir, certName), filepath.Join(dir, keyName)
-	cert, err := Load(certPath, keyPath)
-	switch {
-	case err == nil && now.Before(cert.Leaf.NotAfter):
-		return cert, nil
-	case err == nil:
-		return cert, fmt.Errorf("the certificate %s has ended: remove it and %s, and the next start makes a new one, with another fingerprint", certPath, keyPath)
-	case !errors.Is(err, fs.ErrNotExist):
-		return cert, err
+	path := filepath.Join(dir, pairName)
+	cert, err := Load(path, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := create(path, hosts, now); err != nil && !errors.Is(err, fs.ErrExist) {
+			return cert, fmt.Errorf("make a certificate: %w", err)
+		}
+		cert, err = Load(path, path)
 	}
-	if err := create(dir, certPath, keyPath, hosts, now); err != nil {
-		return cert, fmt.Errorf("make a certificate: %w", err)
+	if err == nil && !now.Before(cert.Leaf.NotAfter) {
+		err = fmt.Errorf("the certificate in %s has ended: remove it, and the next start makes a new one, with another fingerprint", path)
 	}
-	return Load(certPath, keyPath)
+	return cert, err
 }
 
 // Load reads a certificate and its key, which others must not be able to read.
@@ -68,7 +64,7 @@ func Load(certPath, keyPath string) (tls.Certificate, error) {
 	return pair, nil
 }
 
-func create(dir, certPath, keyPath string, hosts []string, now time.Time) error {
+func create(path string, hosts []string, now time.Time) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -97,13 +93,9 @@ func create(dir, certPath, keyPath string, hosts []string, now time.Time) error 
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	// The key, which is looked for, comes last: without it nothing is there.
-	err = os.WriteFile(certPath, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(keyPath, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600)
+	return token.WriteOnce(path, append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})...))
 }

@@ -63,7 +63,7 @@ func (k Keeper) Key() (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("make the key for tokens: %w", err)
 	}
 	// Linked into place: of two that do this at once one wins, and both read that.
-	if err := place(k.KeyPath(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := WriteOnce(k.KeyPath(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("make the key for tokens: %w", err)
 	}
 	if key, err = k.readKey(); err != nil {
@@ -143,6 +143,22 @@ func place(path string, b []byte, how func(from, to string) error) error {
 		return err
 	}
 	return how(tmp.Name(), path)
+}
+
+// WriteOnce writes a file for its user alone, unless it is there: then it stays, and
+// the error is fs.ErrExist. Of two that do this at once one wins, and nobody reads half
+// of it.
+func WriteOnce(path string, b []byte) error {
+	return place(path, b, func(from, to string) error {
+		err := os.Link(from, to)
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if _, there := os.Lstat(to); there == nil {
+			return fs.ErrExist
+		}
+		return os.Rename(from, to) // a file system without hard links
+	})
 }
 
 // maxSecret bounds what is read from a file, in bytes.
