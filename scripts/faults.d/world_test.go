@@ -260,7 +260,10 @@ func (w *world) asBefore(within time.Duration, what string) {
 }
 
 // openGateway starts the environment's gateway.
-func (w *world) openGateway() {
+func (w *world) openGateway() { w.openGatewayAt("") }
+
+// openGatewayAt is openGateway with an admin port, by which it is announced.
+func (w *world) openGatewayAt(admin string) {
 	w.t.Helper()
 	vars := w.desk("gateway")
 	vars["CONSUL_HTTP_ADDR"] = w.entry.addr
@@ -269,10 +272,10 @@ func (w *world) openGateway() {
 	}
 	rules := filepath.Join(vars["HOME"], "rules.yaml")
 	w.must(os.WriteFile(rules, []byte("trustHeader: [127.0.0.0/8]\nrules: []\n"), 0o600))
-	w.gateway = start(w.t, vars, "gateway", "--listen", "127.0.0.1:0", "--route", "/stock=stock", "--route", "orders", "--rules", rules, "--admin", "")
+	w.gateway = start(w.t, vars, "gateway", "--listen", "127.0.0.1:0", "--route", "/stock=stock", "--route", "orders", "--rules", rules, "--admin", admin)
 	await(w.t, "the gateway is up", func() bool {
 		for line := range strings.Lines(w.gateway.out.String()) {
-			if at, ok := strings.CutPrefix(strings.TrimSpace(line), "gateway at "); ok {
+			if at, ok := strings.CutPrefix(strings.TrimSpace(line), "gateway at "); ok && strings.HasSuffix(line, "\n") {
 				w.gatewayAt = strings.TrimPrefix(at, "http://")
 			}
 		}
