@@ -19,7 +19,12 @@ func newGateCmd(*factory) *cobra.Command {
 		Short:              "Become a session's command (started by lane up)",
 		Hidden:             true,
 		DisableFlagParsing: true,
-		RunE:               func(_ *cobra.Command, args []string) error { return child.Pass(args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "--help" { // no command has that name
+				return c.Help()
+			}
+			return child.Pass(args)
+		},
 	}
 }
 
