@@ -431,6 +431,11 @@ func (a *Agent) told(l *agentLink, msg message) {
 			switch {
 			case w.releasing:
 				delete(a.wants, id)
+			case msg.Code >= 500 && w.held:
+				// The relay cannot now: its registry is away, or it is about to end. What
+				// was held stays wanted.
+				a.later(l, w)
+				continue
 			case err != nil:
 				if w.held {
 					events = append(events, Event{What: ClaimLost, Claim: w.claim, Err: err})
@@ -458,6 +463,24 @@ func (a *Agent) told(l *agentLink, msg message) {
 	for _, e := range events {
 		a.event(e)
 	}
+}
+
+// later asks for a claim again after a while, over the same link.
+func (a *Agent) later(l *agentLink, w *want) {
+	l.control.later(func() {
+		t := time.NewTimer(a.timing.retryMin + backoff(3, a.timing.retryMin, a.timing.retryMax))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-l.ctx.Done():
+			return
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.link == l && a.wants[w.claim.ID] == w && !w.releasing {
+			a.ask(w)
+		}
+	})
 }
 
 // claimed is the claim with that id.

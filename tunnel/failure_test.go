@@ -637,6 +637,36 @@ func TestARefusedClaim(t *testing.T) {
 	}
 }
 
+// A relay whose registry is away when a laptop comes back says so. The laptop has
+// not lost its claim by that, and asks again; a first claim is told at once.
+func TestARelayThatCannotNow(t *testing.T) {
+	t.Parallel()
+	r := startRelay(t, quick(), nil)
+	w := wire1(t, r.addr, wiretest.Config{})
+	a := through(t, quick(), r, w, nil)
+	a.claim(t, orders(TCP))
+	away := refuse(503, "the registry is away")
+	r.auth.mu.Lock()
+	r.auth.deny["orders"], r.auth.deny["stock"] = away, away
+	r.auth.mu.Unlock()
+	w.Cut()
+	a.want(t, Connected) // the first
+	a.want(t, Connected)
+	if _, err := a.Claim(t.Context(), Claim{ID: "s", Lane: "dev-alice", Service: "stock", Kind: TCP}); asRefusal(err, 0).Code != 503 {
+		t.Errorf("%v", err)
+	}
+	r.auth.mu.Lock()
+	clear(r.auth.deny)
+	r.auth.mu.Unlock()
+	r.auth.want(t, "up dev-alice orders", 2)
+	r.echoes(t)
+	for len(a.events) > 0 {
+		if e := <-a.events; e.What == ClaimLost {
+			t.Errorf("%v", e.Err)
+		}
+	}
+}
+
 // While there is no relay, a claim waits as long as it may, and says why.
 func TestAClaimSaysWhyThereIsNoLink(t *testing.T) {
 	t.Parallel()
