@@ -113,6 +113,12 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 		if err != nil {
 			return nil, errors.Join(err, w.admin.Close())
 		}
+		if r.relay != nil { // it is its front that is looked for
+			if front, err := netip.ParseAddrPort(r.front.String()); err == nil {
+				reg.Address = front.Addr().Unmap().String()
+				reg.ID = consul.BaselineID(reg.Service, reg.Address, reg.Port)
+			}
+		}
 		w.hold = at.client.NewHold(reg, consul.HoldOptions{App: true, AppNote: "it serves", Log: f.logger(slog.LevelWarn)})
 	}
 	return w, nil
