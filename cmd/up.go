@@ -18,6 +18,7 @@ import (
 	"lane/pkg/config"
 	"lane/pkg/control"
 	"lane/pkg/lane"
+	"lane/pkg/listening"
 	"lane/pkg/printer"
 	"lane/pkg/session"
 	"lane/tui"
@@ -206,7 +207,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 	if err := f.opening(&opts, s); err != nil {
 		return none, err
 	}
-	opts.Guardian = f.guardian
+	opts.Guardian, opts.Outgoing = f.guardian, listening.Outgoing
 	if opts.Gate, err = f.gate(); err != nil {
 		return none, err
 	}

@@ -26,3 +26,12 @@ func Impatient(o Options, link time.Duration) Options {
 	o.link = link
 	return o
 }
+
+// Bypassed says what a bypass is told as.
+var Bypassed = bypassed
+
+// LookForBypass has a command's connections looked at that often.
+func LookForBypass(o Options, every time.Duration) Options {
+	o.bypass = every
+	return o
+}

@@ -93,6 +93,10 @@ type Options struct {
 	In       io.Reader
 	Out, Err io.Writer
 
+	// Outgoing tells the connections that the processes of a group have made, and their
+	// names, to find a command that bypasses the proxy; nil: nobody looks.
+	Outgoing func(group int) (to []netip.AddrPort, names []string)
+
 	// Guardian starts the process that cleans up if this one is killed; nil:
 	// none.
 	Guardian func() (*guardian.Guardian, error)
@@ -110,6 +114,8 @@ type Options struct {
 	Ready func(control.Status)
 	// At is called before each step of the start; tests interrupt there.
 	At func(step string)
+
+	bypass time.Duration // between two looks at the command's connections; 0 is bypassAfter
 
 	step time.Duration // bounds each step; 0 is stepLimit
 	hold consul.HoldOptions

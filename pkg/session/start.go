@@ -87,6 +87,9 @@ func (s *session) start(ctx, life context.Context, parts *parts) error {
 	if err := s.runCommand(ctx); err != nil {
 		return err
 	}
+	if s.child != nil && s.o.Outgoing != nil {
+		parts.run(life, s.watchBypass)
+	}
 	s.setState(control.SessionUp)
 	if s.o.Ready != nil {
 		s.o.Ready(s.Status(ctx))

@@ -1,0 +1,104 @@
+package listening
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// stateOpen is how the tables of the kernel call an established connection.
+const stateOpen = "01"
+
+// Outgoing are the addresses to which the processes of a group have open TCP
+// connections that they have made themselves, and the processes' names.
+func Outgoing(group int) (to []netip.AddrPort, names []string) { return outgoing("/proc", group) }
+
+func outgoing(proc string, group int) (to []netip.AddrPort, names []string) {
+	sockets := map[string]bool{}
+	stats, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+	for _, path := range stats {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (comm) state ppid pgrp ...; comm may hold anything
+		_, head, _ := strings.Cut(string(b), "(")
+		end := strings.LastIndexByte(head, ')')
+		if end < 0 {
+			continue
+		}
+		f := strings.Fields(head[end+1:])
+		if len(f) < 3 || f[2] != strconv.Itoa(group) {
+			continue
+		}
+		if name := head[:end]; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		fds, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "fd", "*"))
+		for _, fd := range fds {
+			if at, err := os.Readlink(fd); err == nil && strings.HasPrefix(at, "socket:[") {
+				sockets[strings.TrimSuffix(strings.TrimPrefix(at, "socket:["), "]")] = true
+			}
+		}
+	}
+	for _, table := range []string{"net/tcp", "net/tcp6"} {
+		to = append(to, connections(filepath.Join(proc, table), sockets)...)
+	}
+	return to, names
+}
+
+// connections are the other ends of those sockets of a table that are connected, and
+// whose own port nobody listens on: a caller's end, not a server's.
+func connections(path string, sockets map[string]bool) (to []netip.AddrPort) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }() // only read
+	served := map[string]bool{}
+	type open struct{ port, remote string }
+	var all []open
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		// sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
+		f := strings.Fields(lines.Text())
+		if len(f) < 10 {
+			continue
+		}
+		_, port, _ := strings.Cut(f[1], ":")
+		switch {
+		case f[3] == stateListen:
+			served[port] = true
+		case f[3] == stateOpen && sockets[f[9]]:
+			all = append(all, open{port, f[2]})
+		}
+	}
+	for _, o := range all {
+		if at, ok := address(o.remote); ok && !served[o.port] {
+			to = append(to, at)
+		}
+	}
+	return to
+}
+
+// address reads an address as the kernel's tables have it: in words of 32 bits, each in
+// the machine's own order.
+func address(text string) (netip.AddrPort, bool) {
+	host, port, _ := strings.Cut(text, ":")
+	b, err := hex.DecodeString(host)
+	n, err2 := strconv.ParseUint(port, 16, 16)
+	if err != nil || err2 != nil || len(b)%4 != 0 {
+		return netip.AddrPort{}, false
+	}
+	for i := 0; i < len(b); i += 4 {
+		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
+	}
+	ip, ok := netip.AddrFromSlice(b)
+	return netip.AddrPortFrom(ip.Unmap(), uint16(n)), ok
+}

@@ -1,0 +1,68 @@
+//go:build unix
+
+package session_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"lane/pkg/consul/consultest"
+	"lane/pkg/control"
+	"lane/pkg/session"
+)
+
+func TestWhatIsSaidOfABypass(t *testing.T) {
+	at := func(all ...string) (out []netip.AddrPort) {
+		for _, a := range all {
+			out = append(out, netip.MustParseAddrPort(a))
+		}
+		return out
+	}
+	for _, c := range []struct {
+		to    []netip.AddrPort
+		names []string
+		want  []string // nil: nothing
+	}{
+		{nil, nil, nil},
+		{at("127.0.0.1:5432"), []string{"node"}, nil},
+		{at("10.0.0.7:8080", "127.0.0.1:7474"), []string{"node"}, nil},
+		{at("10.0.0.7:8080", "127.0.0.1:5432"), []string{"sh", "node"}, []string{"10.0.0.7:8080, and none", "NODE_USE_ENV_PROXY=1"}},
+		{at("10.0.0.7:8080"), []string{"java"}, []string{"JAVA_TOOL_OPTIONS"}},
+		{at("10.0.0.7:8080"), []string{"python3.13"}, []string{"trust_env=True"}},
+		{at("10.0.0.7:8080", "10.0.0.7:8080", "10.0.0.8:1", "10.0.0.9:1", "[fd00::1]:1"), []string{"orders"}, []string{"10.0.0.9:1 and 1 more", "ProxyFromEnvironment"}},
+	} {
+		got := session.Bypassed(c.to, c.names, "127.0.0.1:7474")
+		if c.want == nil && got != "" {
+			t.Errorf("%v: %s", c.to, got)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%v: %q, want %q", c.to, got, w)
+			}
+		}
+	}
+}
+
+func TestACommandThatBypassesTheProxyIsTold(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	o := w.options("box")
+	o.Command = []string{"/bin/sleep", "1000"}
+	o.ChildEnv = func(control.Status) []string { return nil }
+	o.Outgoing = func(int) ([]netip.AddrPort, []string) {
+		return []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:8080")}, []string{"node"}
+	}
+	r := run(t, session.LookForBypass(o, 20*time.Millisecond))
+	r.up()
+	eventually(t, "it is in the history", func() bool {
+		st, err := r.ctl().Status(t.Context())
+		return err == nil && len(st.History) == 1 && strings.Contains(st.History[0].Text, "10.0.0.7:8080")
+	})
+	if err := r.ctl().Stop(t.Context(), false); err != nil {
+		t.Error(err)
+	}
+	if err := r.wait(); err != nil {
+		t.Error(err)
+	}
+}
