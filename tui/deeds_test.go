@@ -212,6 +212,13 @@ func TestBodiesAreAskedFor(t *testing.T) {
 	d := &doer{bodies: map[uint64][2]string{7: {"", `{"password":"x1x1","n":[1,2]}`}}}
 	u := newUser(t, 80, 24, doing(d)).running().deeds("3")
 	u.wantScreen("[3 response]", "content-type: application/json", "set-cookie: sid=***", `"password": "***"`, "    1,", "not:x1x1")
+	// What is kept of a drawing is another one at another size and part.
+	narrow := u.screen()
+	u.send(tea.WindowSizeMsg{Width: 70, Height: 20}).wantScreen("[3 response]", strings.Repeat("-", 70))
+	if u.send(tea.WindowSizeMsg{Width: 80, Height: 24}).screen() != narrow {
+		t.Errorf("after two sizes:\n%s", u.screen())
+	}
+	u.keys("2").wantScreen("[2 request]", "not:password").keys("3").wantScreen(`"password": "***"`)
 	u.keys("tab").wantScreen("[4 hops]", "GET http://users", "<- this one").keys("tab").wantScreen("[5 curl]", "curl -g", "Bearer ***").keys("tab").wantScreen("[1 overview]")
 	d.fail = errors.New("gone")
 	u.keys("esc").deeds("2").wantScreen("No body.").keys("3").wantScreen("cannot be had: gone")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -268,5 +269,29 @@ func BenchmarkFrame(b *testing.B) {
 				_ = m.View()
 			}
 		})
+	}
+}
+
+// BenchmarkBody is a frame while a long body is open and rows come in.
+func BenchmarkBody(b *testing.B) {
+	u := &user{m: newModel(Options{Now: scene.Now})}
+	step := func(msg tea.Msg) { next, _ := u.m.Update(msg); u.m = next.(model) }
+	step(tea.WindowSizeMsg{Width: 80, Height: 24})
+	step(statusMsg{at: scene.Now(), status: scene.Status()})
+	rows := scene.Stream(1, 333)
+	step(batchMsg{at: scene.Now(), rows: rows})
+	step(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("3")})
+	whole := u.m.detail.of
+	whole.ResBody = &traffic.Body{Bytes: []byte("[" + strings.Repeat(`{"id":1,"name":"a name"},`, 2500) + "0]")}
+	whole.ResSize = int64(len(whole.ResBody.Bytes))
+	step(wholeMsg{seq: whole.Seq, e: whole})
+	if !strings.Contains(u.m.View(), `"id": 1`) {
+		b.Fatal(u.m.View())
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		u.m.rate = rate{}
+		step(batchMsg{at: scene.Now(), rows: rows})
+		_ = u.m.View()
 	}
 }

@@ -112,7 +112,10 @@ type model struct {
 	graph   graph
 	drawn   uint64 // the row up to which the graph was made
 	answers answers
-	reading scroll // of a text that lies over the list
+	// answered counts answers, and drawing is what is kept of a text.
+	answered uint64
+	drawing  drawing
+	reading  scroll // of a text that lies over the list
 
 	deeds   Deeds // nil: nobody does any
 	version string
@@ -201,7 +204,7 @@ func (m model) update(msg tea.Msg) model {
 	case wholeMsg:
 		m = m.wholeCame(msg)
 	case answersMsg:
-		m.answers, m.notice = msg.answers, ""
+		m.answers, m.notice, m.answered = msg.answers, "", m.answered+1
 		if m.screen != screenAnswers {
 			m = m.open(screenAnswers)
 		}
@@ -215,6 +218,7 @@ func (m model) update(msg tea.Msg) model {
 	case m.screen == screenList && m.layout().services > 0 && (m.drawn == 0 || m.now.Sub(m.graph.to) >= stripEvery):
 		m = m.drawGraph() // for the services below the list
 	}
+	m = m.keepDrawing()
 	// The room for the list depends on the size and on what stands above it.
 	m.list = m.list.resize(m.layout().rows)
 	return m

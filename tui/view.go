@@ -3,6 +3,8 @@ package tui
 import (
 	"strings"
 
+	"lane/pkg/traffic"
+
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -241,11 +243,66 @@ func (m *model) text() (lines []cell, at scroll) {
 	case screenEvents:
 		return m.eventsText(m.width - 2), m.reading
 	case screenAnswers:
+		if m.drawing.is(m.drawingKey()) {
+			return m.drawing.lines, m.reading
+		}
 		return m.answersText(m.width - 2), m.reading
 	}
+	if m.drawing.is(m.drawingKey()) {
+		return m.drawing.lines, m.detail.scroll
+	}
+	return m.detailText(m.width - 2), m.detail.scroll
+}
+
+// detailText is the open exchange in lines.
+func (m *model) detailText(w int) []cell {
 	a := m.about()
 	a.whole, a.failed = m.detail.whole, m.detail.failed
-	return detailLines(&m.detail.of, m.part, a, m.fixed, m.width-2), m.detail.scroll
+	return detailLines(&m.detail.of, m.part, a, m.fixed, w)
+}
+
+// drawing is a text that costs much and stays the same while it is open: a body, or
+// what two answers differ in. It is kept from one drawing to the next.
+type drawing struct {
+	key   drawingKey
+	lines []cell
+}
+
+// drawingKey is all that such a text depends on; its zero value is none.
+type drawingKey struct {
+	screen screen
+	part   tab
+	width  int
+	whole  *traffic.Exchange
+	answer uint64 // the number of answers so far
+}
+
+func (d *drawing) is(k drawingKey) bool { return k != drawingKey{} && d.key == k }
+
+// drawingKey is the key of what is open, if it is worth keeping.
+func (m *model) drawingKey() drawingKey {
+	switch {
+	case m.screen == screenAnswers:
+		return drawingKey{screen: m.screen, width: m.width, answer: m.answered}
+	case m.screen == screenDetail && m.detail.whole != nil && (m.part == tabRequest || m.part == tabResponse):
+		return drawingKey{m.screen, m.part, m.width, m.detail.whole, 0}
+	}
+	return drawingKey{}
+}
+
+// keepDrawing draws what is worth keeping.
+func (m model) keepDrawing() model {
+	k := m.drawingKey()
+	switch {
+	case k == drawingKey{}:
+		m.drawing = drawing{}
+	case m.drawing.is(k):
+	case k.screen == screenAnswers:
+		m.drawing = drawing{k, m.answersText(m.width - 2)}
+	default:
+		m.drawing = drawing{k, m.detailText(m.width - 2)}
+	}
+	return m
 }
 
 // about is what the detail is made of beside its exchange.
