@@ -179,17 +179,17 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		}
 		set(control.RelayOK)
 		l.err = nil
-	case tunnel.Disconnected:
+	case tunnel.Disconnected, tunnel.Retrying: // behind Draining and Woke only the second one comes
 		if l.state == control.RelayOK {
 			news = append(news, fmt.Sprintf("the relay is lost: %v", e.Err))
 			l.s.o.Log.Warn("the relay is lost", "error", e.Err)
 			set(control.RelayReconnecting)
 		}
-		l.err = e.Err
-	case tunnel.Retrying:
 		if e.Err != nil {
 			l.err = e.Err
 		}
+	case tunnel.Woke:
+		set(control.RelayReconnecting) // its connection may be dead: another one is made at once
 	case tunnel.Draining:
 		news = append(news, "the relay goes away: another link is made")
 	case tunnel.ClaimLost:
