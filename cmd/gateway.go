@@ -77,6 +77,9 @@ moments, as a whole, and one that cannot be loaded never comes to hold.`,
 }
 
 func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
+	if o.drain < 0 {
+		return usagef("", "--drain: %v is no time", o.drain)
+	}
 	routes, err := o.readRoutes()
 	if err != nil {
 		return err

@@ -176,6 +176,15 @@ func (o *sidecarOptions) check() ([]string, error) {
 		return nil, usagef("", "--traces: %d traces are none", o.traces)
 	case o.ttl <= 0:
 		return nil, usagef("", "--trace-ttl: %v is no time", o.ttl)
+	case o.drain < 0:
+		return nil, usagef("", "--drain: %v is no time", o.drain)
+	case o.weight != 0 && !o.register:
+		return nil, usagef("add --register", "--weight is that of the instance which --register registers")
+	}
+	for _, path := range o.probes {
+		if !strings.HasPrefix(path, "/") {
+			return nil, usagef("", "--probe: %q is no path: it begins with /", path)
+		}
 	}
 	host, port, err := net.SplitHostPort(o.app)
 	if !strings.Contains(o.app, ":") {

@@ -331,4 +331,9 @@ rules:
 			t.Errorf("the prefix %s is taken", prefix)
 		}
 	}
+	for host, fits := range map[string]bool{"a.test": true, "[::1]": true, "a.test:80": false, "[::1]:80": false} {
+		if err := CheckRoutes([]Route{{Service: "a", Host: host}}); (err == nil) != fits {
+			t.Errorf("the host %s: %v", host, err)
+		}
+	}
 }

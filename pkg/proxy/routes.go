@@ -59,6 +59,8 @@ func newRoutes(list []Route) (*routes, error) {
 			return nil, fmt.Errorf("route %d: the prefix %q can be read in two ways: it may have no empty, . or .. segment, and no encoded slash", i+1, one.Prefix)
 		case one.Strip < 0 || one.Strip > strings.Count(one.Prefix, "/"):
 			return nil, fmt.Errorf("route %d: strip is %d: at most the %d segments of the prefix can go", i+1, one.Strip, strings.Count(one.Prefix, "/"))
+		case strings.Contains(one.Host, ":") && !(strings.HasPrefix(one.Host, "[") && strings.HasSuffix(one.Host, "]")):
+			return nil, fmt.Errorf("route %d: the host %q has a port: a request's host is compared without one", i+1, one.Host)
 		case strings.Contains(strings.TrimPrefix(one.Host, "*."), "*"):
 			return nil, fmt.Errorf("route %d: the host %q is neither exact nor *.domain", i+1, one.Host)
 		}

@@ -216,12 +216,13 @@ func TestOneHeaderIsUsedAlone(t *testing.T) {
 }
 
 func TestParseSources(t *testing.T) {
-	for in, want := range map[string]string{"": Auto, "Auto": Auto, "Traceparent": "traceparent", "X-B3-TraceId": "x-b3-traceid", "My-Id": "my-id"} {
+	for in, want := range map[string]string{"": Auto, "Auto": Auto, "Traceparent": "traceparent", "X-B3-TraceId": "x-b3-traceid", "My-Id": "my-id", "X-Content-Id": "x-content-id"} {
 		if s, err := ParseSources(in); err != nil || s.String() != want {
 			t.Errorf("%q is %q, %v; want %q", in, s.String(), err, want)
 		}
 	}
-	for _, in := range []string{"a b", "a,b", "x-id:", "é", "a\x00", strings.Repeat("x", 200)} {
+	for _, in := range []string{"a b", "a,b", "x-id:", "é", "a\x00", strings.Repeat("x", 200),
+		"Cookie", "authorization", "Host", "x-lane-tag", "Content-Length", "baggage", "X-Forwarded-For", "connection"} {
 		if s, err := ParseSources(in); err == nil {
 			t.Errorf("%q is %q", in, s.String())
 		}

@@ -85,7 +85,26 @@ func ParseSources(setting string) (Sources, error) {
 			return Sources{only: s}, nil
 		}
 	}
+	if reserved(strings.ToLower(name)) {
+		return Sources{}, fmt.Errorf("%s means something else, and would be lost: name a header that holds nothing but a trace's id", name)
+	}
 	return Sources{only: source{header: textproto.CanonicalMIMEHeaderKey(name)}}, nil
+}
+
+// reserved are headers that a new trace would be written over: of HTTP itself, of
+// who sends a request, and of lane.
+func reserved(lower string) bool {
+	switch lower {
+	case "host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "via", "date", "expect", "range",
+		"accept", "user-agent", "referer", "origin", "cookie", "authorization", "baggage", "tracestate", "forwarded":
+		return true
+	}
+	for _, prefix := range []string{"content-", "accept-", "if-", "proxy-", "sec-", "access-control-", "x-lane-", "x-forwarded-"} {
+		if strings.HasPrefix(lower, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 func notToken(r rune) bool {
