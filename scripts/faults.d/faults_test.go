@@ -178,6 +178,7 @@ func (w *world) removeAll() {
 
 // Requests to what lives go on, and nothing is left behind.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for i, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
