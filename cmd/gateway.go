@@ -138,7 +138,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	}
 	opts := gateway.Options{
 		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(),
-		Traces: traces, Expose: expose, Color: fixed, Log: seen.log, Drain: o.drain, Logger: f.logger(slog.LevelWarn),
+		Traces: traces, Expose: expose, Color: fixed, Log: seen.log, Drain: o.drain, Force: f.force, Logger: f.logger(slog.LevelWarn),
 	}
 	if inForce != nil {
 		opts.Rules, opts.Color = inForce, inForce.Color

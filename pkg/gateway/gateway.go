@@ -41,8 +41,10 @@ type Options struct {
 	// Rules, if set, are watched for as long as Run runs, and waited for before the
 	// first request: until their first answer nothing would be colored.
 	Rules *Rules
-	// Drain is how long the end waits for requests; 0 is 30 s.
+	// Drain is how long the end waits for requests; 0 is 30 s. When Force is closed
+	// it waits no longer.
 	Drain time.Duration
+	Force <-chan struct{}
 	// Ready, if set, is called before the first request is taken.
 	Ready  func()
 	Logger *slog.Logger
@@ -63,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, o.Listener.Close())
 	}
 	defer transport.Close()
-	front, err := proxy.NewGateway(transport, proxy.GatewayConfig{Routes: o.Routes, Color: o.Color, Expose: o.Expose, Drain: o.Drain})
+	front, err := proxy.NewGateway(transport, proxy.GatewayConfig{Routes: o.Routes, Color: o.Color, Expose: o.Expose, Drain: o.Drain, Force: o.Force})
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}

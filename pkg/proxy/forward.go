@@ -33,8 +33,10 @@ type Forward struct {
 
 // ForwardConfig configures a Forward; the zero value will do.
 type ForwardConfig struct {
-	// Drain is how long the end waits for requests; 0 is 30 s.
+	// Drain is how long the end waits for requests; 0 is 30 s. When Force is closed
+	// it waits no longer.
 	Drain time.Duration
+	Force <-chan struct{}
 	// TLS is how TLS to a host inside CONNECT is opened, a service's if it names
 	// one; nil, and a nil answer, leave it closed.
 	TLS func(host, service string) *tls.Config
@@ -48,6 +50,7 @@ func NewForward(t *Transport, cfg ForwardConfig) *Forward {
 	}
 	f.inner = newServer(t, traffic.FrontForward, f.lineInside, f.inside, true, cfg.Drain)
 	f.srv = newServer(t, traffic.FrontForward, f.line, f.handle, false, cfg.Drain)
+	f.inner.force, f.srv.force = cfg.Force, cfg.Force
 	f.chain = goproxy.NewProxyHttpServer()
 	// goproxy's defaults honour HTTP_PROXY, which is ourselves, and print to
 	// stderr, which is the TUI's.

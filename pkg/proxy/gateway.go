@@ -47,8 +47,10 @@ type GatewayConfig struct {
 	// Expose says who learns more than the decision and the lane; empty:
 	// ExposeTrusted.
 	Expose Expose
-	// Drain is how long the end waits for requests; 0 is 30 s.
+	// Drain is how long the end waits for requests; 0 is 30 s. When Force is closed
+	// it waits no longer.
 	Drain time.Duration
+	Force <-chan struct{}
 }
 
 // NewGateway checks the configuration and makes the front.
@@ -59,6 +61,7 @@ func NewGateway(t *Transport, cfg GatewayConfig) (*Gateway, error) {
 	}
 	g := &Gateway{t: t, cfg: cfg, routes: r, outside: newOutside(&t.sources), mark: newMark()}
 	g.srv = newServer(t, traffic.FrontGateway, g.line, g.handle, true, cfg.Drain)
+	g.srv.force = cfg.Force
 	return g, nil
 }
 

@@ -50,8 +50,10 @@ type InboundConfig struct {
 	// Probes are paths that are answered here: 200 while the application's port
 	// accepts, else 503.
 	Probes []string
-	// Drain is how long the end waits for requests; 0 is 30 s.
+	// Drain is how long the end waits for requests; 0 is 30 s. When Force is closed
+	// it waits no longer.
 	Drain time.Duration
+	Force <-chan struct{}
 }
 
 // NewInbound checks the configuration and makes the front.
@@ -63,6 +65,7 @@ func NewInbound(t *Transport, cfg InboundConfig) (*Inbound, error) {
 	in.dial = dialer{timeout: 3 * time.Second, order: slices.Clone(cfg.App), self: in.own}
 	in.local, in.pool.dial = newWays(in.dial.dial), in.dial.dial
 	in.srv = newServer(t, traffic.FrontSidecar, in.line, in.handle, true, cfg.Drain)
+	in.srv.force = cfg.Force
 	return in, nil
 }
 

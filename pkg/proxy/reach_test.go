@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"lane/pkg/lane"
+	"lane/pkg/rules"
+	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
 
@@ -206,6 +208,62 @@ func TestDrainIsBounded(t *testing.T) {
 	<-in
 	if err := r.end(); err != nil { // with a request in it that would never end
 		t.Error(err)
+	}
+}
+
+// A second signal ends the wait: every front that drains by itself goes on at once.
+func TestDrainIsCutShort(t *testing.T) {
+	in := make(chan struct{})
+	stuck := newBackend(t, "stuck", func(w http.ResponseWriter, r *http.Request) {
+		in <- struct{}{}
+		<-r.Context().Done()
+	})
+	const long = time.Hour // a wait that is not cut short fails by the test's own limit
+	color := func(context.Context, *rules.Request) (rules.Result, rules.Revision) {
+		return rules.Result{}, rules.Revision{}
+	}
+	for name, front := range map[string]func(e *env, force <-chan struct{}) (func(context.Context, net.Listener) error, error){
+		"forward": func(e *env, force <-chan struct{}) (func(context.Context, net.Listener) error, error) {
+			return NewForward(e.tr, ForwardConfig{Drain: long, Force: force}).Serve, nil
+		},
+		"gateway": func(e *env, force <-chan struct{}) (func(context.Context, net.Listener) error, error) {
+			g, err := NewGateway(e.tr, GatewayConfig{Routes: []Route{{Service: "svc"}}, Color: color, Drain: long, Force: force})
+			return g.Serve, err
+		},
+		"sidecar": func(e *env, force <-chan struct{}) (func(context.Context, net.Listener) error, error) {
+			in, err := NewInbound(e.tr, InboundConfig{Service: "svc", App: []string{stuck.addr()}, Learn: func(*tracemap.Keys, lane.Name) lane.Name { return "" }, Drain: long, Force: force})
+			return in.Serve, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, nil)
+			e.reg.set(service("svc", instance("s", stuck.addr(), "")))
+			force := make(chan struct{})
+			serve, err := front(e, force)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := e.start(serve)
+			raw(t, r.addr, "GET http://svc/ HTTP/1.1\r\nHost: svc\r\nx-lane-tag: baseline\r\n\r\n")
+			<-in
+			r.cancel()
+			eventually(t, "no more connections", func() bool {
+				conn, err := net.Dial("tcp", r.addr)
+				if err == nil {
+					conn.Close()
+				}
+				return err != nil
+			})
+			select {
+			case <-r.done:
+				t.Fatal("it ended with a request in it")
+			default:
+			}
+			close(force)
+			if err := <-r.done; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -27,6 +27,7 @@ type server struct {
 	doors  *doors // what h2 accepts
 	h2c    bool   // HTTP/2 with prior knowledge is taken
 	drain  time.Duration
+	force  <-chan struct{} // closed: the end waits no longer; nil is never
 	logger *slog.Logger
 	t      *Transport
 
@@ -273,11 +274,22 @@ func (s *server) run(ctx context.Context, ln net.Listener) error {
 	return err
 }
 
-// wait lets the requests that are inside end, for at most drain. Connections
-// without one end now.
+// wait lets the requests that are inside end, for at most drain, or until force.
+// Connections without one end now.
 func (s *server) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.drain)
 	defer cancel()
+	waited := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-s.force:
+			cancel()
+		case <-waited:
+		}
+	}()
+	defer func() { close(waited); <-watched }()
 	s.mu.Lock()
 	s.draining = true
 	for l := range s.all {
@@ -296,8 +308,12 @@ func (s *server) wait(ctx context.Context) {
 	for s.active > 0 && ctx.Err() == nil {
 		s.idle.Wait()
 	}
+	left := s.active
 	s.mu.Unlock()
 	<-shut
+	if left > 0 {
+		s.logger.Warn("requests under way are cut off: the wait for them is over", "front", s.front, "requests", left, "drain", s.drain)
+	}
 }
 
 // replay is a connection from which head has been read already.

@@ -29,6 +29,7 @@ type held struct {
 	hold  *consul.Hold
 	app   []string
 	drain time.Duration
+	force <-chan struct{}
 }
 
 func (o *Options) enter() *held {
@@ -37,7 +38,7 @@ func (o *Options) enter() *held {
 	}
 	times := o.Hold
 	times.Log = o.Logger
-	h := &held{hold: o.Client.NewHold(*o.Register, times), app: o.App, drain: o.Drain}
+	h := &held{hold: o.Client.NewHold(*o.Register, times), app: o.App, drain: o.Drain, force: o.Force}
 	if h.drain <= 0 {
 		h.drain = defaultDrain
 	}
@@ -103,6 +104,8 @@ func (h *held) leave(life context.Context, inFlight func() int) error {
 	for waiting := err == nil && inFlight() > 0; waiting; {
 		select {
 		case <-end.C:
+			waiting = false
+		case <-h.force:
 			waiting = false
 		case <-tick.C:
 			waiting = inFlight() > 0

@@ -42,8 +42,10 @@ type Options struct {
 	// Beside, if set, runs for as long as the sidecar does, and longer than its last
 	// request; its error ends the sidecar.
 	Beside func(ctx context.Context) error
-	// Drain is how long the end waits for requests; 0 is 30 s.
+	// Drain is how long the end waits for requests; 0 is 30 s. When Force is closed
+	// it waits no longer.
 	Drain time.Duration
+	Force <-chan struct{}
 	// Register, if set, puts the application into the registry, at the inbound
 	// front's address, for as long as Run runs. A registry that is away is asked
 	// again; meanwhile the sidecar serves.
@@ -140,12 +142,12 @@ func (o *Options) fronts() (in *proxy.Inbound, out *proxy.Forward, w *consul.Wat
 		return nil, nil, nil, nil, err
 	}
 	in, err = proxy.NewInbound(t, proxy.InboundConfig{
-		Service: o.Service, InstanceID: o.Instance, App: o.App, Stamped: o.Stamped, Probes: o.Probes, Drain: o.Drain,
+		Service: o.Service, InstanceID: o.Instance, App: o.App, Stamped: o.Stamped, Probes: o.Probes, Drain: o.Drain, Force: o.Force,
 		Learn: o.Traces.Put,
 	})
 	if err != nil {
 		t.Close()
 		return nil, nil, nil, nil, err
 	}
-	return in, proxy.NewForward(t, proxy.ForwardConfig{Drain: o.Drain}), w, t, nil
+	return in, proxy.NewForward(t, proxy.ForwardConfig{Drain: o.Drain, Force: o.Force}), w, t, nil
 }
