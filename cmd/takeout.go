@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,10 +35,15 @@ type takeOut struct {
 	drain  time.Duration
 	quiet  bool // says nothing on standard output
 
-	claims []lane.Claim
-	marked bool // one instance at least drains
-	done   []removal
+	claims  []lane.Claim
+	dropped []lane.Claim             // of claims
+	drains  bool                     // one instance at least drains
+	marked  map[string]lane.Instance // by ID: what this command has marked, and has not begun to remove
+	done    []removal
 }
+
+// unmarkLimit bounds the taking back of the marks.
+const unmarkLimit = 10 * time.Second
 
 // sessionsEndLimit is how long the sessions behind dropped claims get to take their
 // instances out themselves.
@@ -53,7 +59,59 @@ func (e *leftError) Error() string {
 	return fmt.Sprintf("%d instances are still in the registry", e.n)
 }
 
+// run takes them out. Cut short, it takes its marks back: an instance that stays
+// would get no request of its lane any more, and lane unkill would not change that.
 func (t *takeOut) run(ctx context.Context) error {
+	t.marked = map[string]lane.Instance{}
+	err := t.steps(ctx)
+	var left *leftError
+	if err != nil && !errors.As(err, &left) {
+		t.unmark(ctx, err)
+	}
+	return err
+}
+
+// unmark takes the marks back from what goes on: not from what is being removed,
+// by this command or by a session whose claim was dropped.
+func (t *takeOut) unmark(ctx context.Context, why error) {
+	for _, c := range t.dropped {
+		delete(t.marked, c.ID)
+	}
+	if len(t.marked) == 0 {
+		return
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), unmarkLimit)
+	defer cancel()
+	what := "ended early"
+	if interrupted(ctx, why) {
+		what = "interrupted"
+	}
+	n := 0
+	for _, id := range slices.Sorted(maps.Keys(t.marked)) {
+		if err := t.client.UnmarkDraining(bound, t.marked[id]); err != nil {
+			fmt.Fprintf(t.f.io.Err, "%s: %s is left marked as draining: %s\n", what, traffic.Printable(id), traffic.Printable(err.Error()))
+			continue
+		}
+		n++
+		for i := range t.done {
+			if t.done[i].ID == id {
+				t.done[i].Drained = false
+			}
+		}
+	}
+	if n > 0 {
+		still := "all lanes are killed all the same: lane unkill --all"
+		if t.lane != "" {
+			still = fmt.Sprintf("lane %s is killed all the same: lane unkill %s", t.lane, t.lane)
+		}
+		fmt.Fprintf(t.f.io.Err, "%s: of %d instances the mark as draining is taken back; %s\n", what, n, still)
+	}
+	if n < len(t.marked) {
+		fmt.Fprintln(t.f.io.Err, "what is left gets no requests: the same command again removes it, and a new lane up of its lane replaces it")
+	}
+}
+
+func (t *takeOut) steps(ctx context.Context) error {
 	all, err := t.client.LaneInstances(ctx, t.lane)
 	if err != nil {
 		return err
@@ -71,6 +129,7 @@ func (t *takeOut) run(ctx context.Context) error {
 		if c.Session == "" {
 			continue // it declares nothing
 		}
+		t.dropped = append(t.dropped, c) // it may be, also if that fails
 		if err := t.client.DropClaim(ctx, c); err != nil {
 			return err
 		}
@@ -101,12 +160,15 @@ func (t *takeOut) mark(ctx context.Context, all map[string][]lane.Instance) erro
 	for service, list := range all {
 		for _, in := range list {
 			r := removal{Lane: in.MetaLane, Service: service, ID: in.ID}
-			err := t.client.MarkDraining(ctx, in)
+			marked, err := t.client.MarkDraining(ctx, in)
+			if marked {
+				t.marked[in.ID] = in
+			}
 			var foreign *consul.ValidationError
 			var elsewhere *consul.ElsewhereError
 			switch {
 			case err == nil:
-				r.Drained, t.marked = true, true
+				r.Drained, t.drains = true, true
 			case errors.As(err, &foreign):
 				r.Why = "lane did not register it, so lane does not remove it"
 			case errors.As(err, &elsewhere):
@@ -125,7 +187,7 @@ func (t *takeOut) mark(ctx context.Context, all map[string][]lane.Instance) erro
 
 // wait gives what is under way its time: how much that is, only the sessions know.
 func (t *takeOut) wait(ctx context.Context) error {
-	if !t.marked || t.drain == 0 {
+	if !t.drains || t.drain == 0 {
 		return nil
 	}
 	if _, err := fmt.Fprintf(t.f.io.Err, "marked as draining; waiting %s for requests under way\n", t.drain); err != nil {
@@ -183,6 +245,7 @@ func (t *takeOut) remove(ctx context.Context, r *removal) error {
 		r.Removed, r.Why = true, "" // its session did it, at its own agent
 		return nil
 	}
+	delete(t.marked, r.ID)
 	err := t.client.Deregister(ctx, r.ID)
 	var left *consul.LeftoverError
 	switch {

@@ -133,8 +133,12 @@ func TestThePoliciesHold(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	in := all["orders"][0]
-	denied("drain as the approver", approver.MarkDraining(deadline(t), in))
-	may("drain", operator.MarkDraining(deadline(t), in))
+	_, err = approver.MarkDraining(deadline(t), in)
+	denied("drain as the approver", err)
+	_, err = operator.MarkDraining(deadline(t), in)
+	may("drain", err)
+	denied("take it back as the approver", approver.UnmarkDraining(deadline(t), in))
+	may("take it back", operator.UnmarkDraining(deadline(t), in))
 	may("drop the claim", operator.DropClaim(deadline(t), lane.Claim{Lane: "dev-bob", Service: "orders"}))
 	may("deregister", operator.Deregister(deadline(t), in.ID))
 }

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -22,33 +23,55 @@ func (e *ElsewhereError) Error() string {
 
 // MarkDraining has routers send no new requests to a lane's instance; its checks
 // and all else of it stay. It is for whoever operates the environment: a session
-// marks its own. The error is an *ElsewhereError when the agent does not know
-// the instance.
-func (c *Client) MarkDraining(ctx context.Context, in lane.Instance) error {
+// marks its own. marked says that this call has marked it, or may have, when it
+// failed: one that drained already is not. The error is an *ElsewhereError when
+// the agent does not know the instance.
+func (c *Client) MarkDraining(ctx context.Context, in lane.Instance) (marked bool, err error) {
+	return c.setDraining(ctx, in, true)
+}
+
+// UnmarkDraining takes MarkDraining back. An instance that is gone meanwhile
+// stays so: that is no error.
+func (c *Client) UnmarkDraining(ctx context.Context, in lane.Instance) error {
+	_, err := c.setDraining(ctx, in, false)
+	var elsewhere *ElsewhereError
+	if errors.As(err, &elsewhere) {
+		return nil
+	}
+	return err
+}
+
+func (c *Client) setDraining(ctx context.Context, in lane.Instance, draining bool) (changed bool, err error) {
 	if _, _, ok := splitID(in.ID); !ok {
-		return &ValidationError{Field: "ID", Value: in.ID, Why: "is not a lane's instance, so it is not touched"}
+		return false, &ValidationError{Field: "ID", Value: in.ID, Why: "is not a lane's instance, so it is not touched"}
 	}
 	var svc *api.AgentService
-	err := c.do(ctx, "read "+in.ID, fmt.Sprintf("service:read on %q", in.Registered), func(ctx context.Context) (err error) {
+	err = c.do(ctx, "read "+in.ID, fmt.Sprintf("service:read on %q", in.Registered), func(ctx context.Context) (err error) {
 		svc, _, err = c.api.Agent().Service(in.ID, local(ctx))
 		return err
 	})
 	switch {
 	case statusOf(err) == http.StatusNotFound:
-		return &ElsewhereError{ID: in.ID, Node: in.Node, Address: c.Address()}
+		return false, &ElsewhereError{ID: in.ID, Node: in.Node, Address: c.Address()}
 	case err != nil:
-		return err
-	case svc.Meta[MetaDraining] == "true":
-		return nil
+		return false, err
+	case (svc.Meta[MetaDraining] == "true") == draining:
+		return false, nil
 	}
 	meta := maps.Clone(svc.Meta)
 	if meta == nil {
 		meta = map[string]string{}
 	}
-	meta[MetaDraining] = "true"
+	what := "mark " + in.ID + " as draining"
+	if draining {
+		meta[MetaDraining] = "true"
+	} else {
+		delete(meta, MetaDraining)
+		what = "take back that " + in.ID + " is draining"
+	}
 	r := &api.AgentServiceRegistration{ID: svc.ID, Name: svc.Service, Address: svc.Address, Port: svc.Port, Meta: meta,
 		Weights: &svc.Weights}
-	return c.commit(ctx, "mark "+in.ID+" as draining", fmt.Sprintf("service:write on %q", svc.Service), func(ctx context.Context) error {
+	return true, c.commit(ctx, what, fmt.Sprintf("service:write on %q", svc.Service), func(ctx context.Context) error {
 		// Its checks are left as they are: none are given, and none are replaced.
 		return c.api.Agent().ServiceRegisterOpts(r, api.ServiceRegisterOpts{}.WithContext(ctx))
 	})

@@ -21,9 +21,9 @@ func TestSomebodyElsesInstanceIsMarkedAsDraining(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := of(t, c, lane.Name(l), service)[0]
-		for range 2 { // it may be done again
-			if err := open(t, addr).MarkDraining(deadline(t), before); err != nil {
-				t.Fatal(err)
+		for again := range 2 { // it may be done again
+			if marked, err := open(t, addr).MarkDraining(deadline(t), before); err != nil || marked != (again == 0) {
+				t.Fatalf("time %d: marked %v, %v", again+1, marked, err)
 			}
 			after := of(t, c, lane.Name(l), service)
 			want := before
@@ -31,6 +31,23 @@ func TestSomebodyElsesInstanceIsMarkedAsDraining(t *testing.T) {
 			if len(after) != 1 || after[0] != want {
 				t.Errorf("%+v\nwant %+v", after, want)
 			}
+		}
+		for range 2 { // and be taken back, also twice
+			if err := open(t, addr).UnmarkDraining(deadline(t), before); err != nil {
+				t.Fatal(err)
+			}
+			if after := of(t, c, lane.Name(l), service); len(after) != 1 || after[0] != before {
+				t.Errorf("taken back: %+v\nwant %+v", after, before)
+			}
+		}
+		if err := h.Deregister(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.UnmarkDraining(deadline(t), before); err != nil {
+			t.Errorf("one that is gone: %v", err)
+		}
+		if after := of(t, c, lane.Name(l), service); len(after) != 0 {
+			t.Errorf("one that was gone is back: %+v", after)
 		}
 	})
 }
@@ -41,12 +58,12 @@ func TestOnlyALanesInstanceIsMarked(t *testing.T) {
 		service := unique("orders")
 		consul.RegisterBaseline(t, c, service, service+"-1", "127.0.0.1", 80, map[string]string{"lane": "gray"})
 		var invalid *consul.ValidationError
-		if err := c.MarkDraining(deadline(t), lane.Instance{ID: service + "-1", Registered: service}); !errors.As(err, &invalid) {
+		if _, err := c.MarkDraining(deadline(t), lane.Instance{ID: service + "-1", Registered: service}); !errors.As(err, &invalid) {
 			t.Errorf("somebody's own: %v", err)
 		}
 		var elsewhere *consul.ElsewhereError
 		id := consul.InstanceID("dev-alice", service, "box")
-		if err := c.MarkDraining(deadline(t), lane.Instance{ID: id, Registered: service, Node: "desk-7"}); !errors.As(err, &elsewhere) || elsewhere.Node != "desk-7" {
+		if _, err := c.MarkDraining(deadline(t), lane.Instance{ID: id, Registered: service, Node: "desk-7"}); !errors.As(err, &elsewhere) || elsewhere.Node != "desk-7" {
 			t.Errorf("another agent's: %v", err)
 		}
 		all, err := c.InstancesOf(deadline(t), service)
