@@ -13,6 +13,7 @@ import (
 	"lane/pkg/config"
 	"lane/pkg/consul"
 	"lane/pkg/control"
+	"lane/pkg/iostreams"
 	"lane/pkg/lane"
 	"lane/pkg/session"
 	"lane/tunnel"
@@ -79,7 +80,7 @@ func (f *factory) report(ctx context.Context, err error) int {
 }
 
 func interrupted(ctx context.Context, err error) bool {
-	return errors.Is(err, errInterrupted) ||
+	return errors.Is(err, errInterrupted) || errors.Is(err, iostreams.ErrReaderGone) ||
 		errors.Is(context.Cause(ctx), errInterrupted) && errors.Is(err, context.Canceled)
 }
 

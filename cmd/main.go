@@ -13,17 +13,23 @@ import (
 	"lane/pkg/iostreams"
 )
 
-// errInterrupted is the cause of a context that a signal ended.
+// errInterrupted is the cause of a context that a signal ended, or that whoever read
+// the output did by closing it.
 var errInterrupted = errors.New("interrupted")
 
 // Main is the program: it runs the command line of this process and returns its
 // exit code.
 func Main() int {
 	ctx, stop := context.Background(), func() {}
+	streams := iostreams.System()
 	var force <-chan struct{}
 	var hangups func() <-chan struct{}
 	if !brief(os.Args[1:]) {
 		ctx, force, hangups, stop = signals()
+		var end context.CancelCauseFunc
+		ctx, end = context.WithCancelCause(ctx)
+		defer end(nil)
+		streams.OnReaderGone(func() { end(errInterrupted) })
 	}
 	defer stop()
 	dir, err := os.Getwd()
@@ -31,7 +37,7 @@ func Main() int {
 		dir = "."
 	}
 	f := &factory{
-		io: iostreams.System(), getenv: os.Getenv, environ: os.Environ(), dir: dir, now: time.Now, force: force, hangups: hangups,
+		io: streams, getenv: os.Getenv, environ: os.Environ(), dir: dir, now: time.Now, force: force, hangups: hangups,
 		executable: os.Executable, build: debug.ReadBuildInfo,
 	}
 	return f.run(ctx, os.Args[1:])
@@ -48,6 +54,11 @@ func signals() (ctx context.Context, force <-chan struct{}, hangups func() <-cha
 	ctx, cancel := context.WithCancelCause(context.Background())
 	got := make(chan os.Signal, 4)
 	signal.Notify(got, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// `lane … | head -1` would end the process at its next write, with all that it has
+	// to remove. Asked for, the signal ends nothing: the write fails, and that ends it
+	// as Ctrl-C does. A socket's broken pipe sends it too, so nobody looks at it here.
+	// Ignored instead, it would be so in the commands that lane runs.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	again, quit, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var taken atomic.Bool
 	hung := make(chan struct{}, 1)

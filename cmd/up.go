@@ -17,6 +17,7 @@ import (
 	"lane/pkg/childenv"
 	"lane/pkg/config"
 	"lane/pkg/control"
+	"lane/pkg/iostreams"
 	"lane/pkg/lane"
 	"lane/pkg/listening"
 	"lane/pkg/printer"
@@ -193,7 +194,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 		Proxy: s.Proxy, ProxyFixed: s.Source("proxy") != "default", Registry: f.consulConfig(s),
 		Policy: s.Policy(), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
 		Opens: s.Mitm, Bodies: o.bodies, Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
-		Command: o.command, In: f.io.In, Out: f.io.Out, Err: f.io.Err,
+		Command: o.command, In: f.io.In, Out: iostreams.ForChild(f.io.Out), Err: iostreams.ForChild(f.io.Err),
 		RuntimeDir: runtime, LogPath: f.getenv(detachedLog), Now: f.now, Force: f.force,
 	}
 	for _, v := range s.Services {
