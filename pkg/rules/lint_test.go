@@ -117,11 +117,22 @@ var lintCases = []struct {
 	{"what cannot be loaded", "", []string{
 		"id: a, priority: 1, lane: all, match: {path: {prefix: /a}}",
 		"id: a, priority: 2, lane: x, percent: 5, key: random",
-	}, []string{"a RESERVED_LANE every lane", "a BAD_KEY chance"}},
+	}, []string{"a RESERVED_LANE every lane", "a BAD_KEY chance", "a DUPLICATE_ID line 5"}},
+	{"all that is wrong with a rule", "", []string{
+		"id: a, priority: 1, lane: x, match: {path: {prefix: /a}}",
+		"id: a, priority: 1, lane: x, percent: 101, key: {cookie: u}",
+	}, []string{"a BAD_VALUE more than 100", "a DUPLICATE_ID line 5", "a DUPLICATE_PRIORITY rule a in line 5"}},
+	{"what is wrong itself is no duplicate", "", []string{
+		"id: a, priority: -1, lane: x, match: {path: {prefix: /a}}",
+		"id: b, priority: -1, lane: x, match: {path: {prefix: /b}}",
+		"id: c, lane: x, match: {path: {prefix: /b}}",
+		"id: d, priority: 0, lane: x, match: {path: {prefix: /b}}",
+	}, []string{"a BAD_VALUE -1", "b BAD_VALUE -1", "c MISSING priority"}},
 }
 
 func TestLint(t *testing.T) {
-	mistakes := map[Code]bool{CodeShadowedRule: true, CodeUnknownEntry: true, CodeReservedLane: true, CodeBadKey: true}
+	mistakes := map[Code]bool{CodeShadowedRule: true, CodeUnknownEntry: true, CodeReservedLane: true, CodeBadKey: true,
+		CodeDuplicateID: true, CodeDuplicatePriority: true, CodeBadValue: true, CodeMissing: true}
 	for _, tc := range lintCases {
 		t.Run(tc.name, func(t *testing.T) {
 			doc := "entry: shop\n" + tc.head + "\n\nrules:\n"

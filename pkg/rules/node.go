@@ -20,6 +20,7 @@ const MaxDocument = 256 << 10
 type loader struct {
 	found []Finding
 	rule  string // the rule that is being read
+	ranks []ranked
 }
 
 func (l *loader) fail(n *yaml.Node, code Code, format string, args ...any) {

@@ -55,7 +55,7 @@ func (l *loader) document(s *Set, root *yaml.Node) {
 		}
 	}
 	l.rule = ""
-	l.unique(s)
+	l.unique()
 }
 
 func (l *loader) revision(s *Set, n *yaml.Node) {
@@ -173,19 +173,35 @@ func (l *loader) header(n *yaml.Node, what string) (string, bool) {
 	return h, true
 }
 
+// ranked is what the rules of a document may not share. A rule with another mistake
+// takes its part as well: all that is wrong is found at once.
+type ranked struct {
+	line     int
+	name     string // for messages; empty if it cannot be read
+	id       string
+	priority int
+	// hasID and hasPriority say that it has one that can be read.
+	hasID, hasPriority bool
+}
+
 // unique looks for rules that have the same ID, or the same priority.
-func (l *loader) unique(s *Set) {
-	ids, priorities := map[string]*rule{}, map[int]*rule{}
-	for _, r := range s.rules {
+func (l *loader) unique() {
+	ids, priorities := map[string]ranked{}, map[int]ranked{}
+	for _, r := range l.ranks {
 		at := &yaml.Node{Line: r.line}
-		l.rule = r.id
-		if first := ids[r.id]; first != nil {
-			l.fail(at, CodeDuplicateID, "there is a rule of this name in line %d", first.line)
+		l.rule = r.name
+		if r.hasID {
+			if first, twice := ids[r.id]; twice {
+				l.fail(at, CodeDuplicateID, "there is a rule of this name in line %d", first.line)
+			}
+			ids[r.id] = r
 		}
-		if first := priorities[r.priority]; first != nil {
-			l.fail(at, CodeDuplicatePriority, "rule %s in line %d has the priority %d too; which is first has to be said", first.id, first.line, r.priority)
+		if r.hasPriority {
+			if first, twice := priorities[r.priority]; twice {
+				l.fail(at, CodeDuplicatePriority, "%s in line %d has the priority %d too; which is first has to be said", strings.TrimSpace("rule "+first.name), first.line, r.priority)
+			}
+			priorities[r.priority] = r
 		}
-		ids[r.id], priorities[r.priority] = r, r
 	}
 	l.rule = ""
 }
@@ -217,10 +233,19 @@ func (s *Set) compile() {
 func (l *loader) readRule(s *Set, n *yaml.Node, entries []string) *rule {
 	l.rule = nameOf(n)
 	before := len(l.found)
+	rank := ranked{line: n.Line, name: l.rule}
 	r := &rule{entries: entries, line: n.Line, source: SourceRule}
 	have := l.mapping(n, "a rule",
-		field{"id", func(n *yaml.Node) { r.id = l.id(n) }},
-		field{"priority", func(n *yaml.Node) { r.priority = l.priority(n) }},
+		field{"id", func(n *yaml.Node) {
+			found := len(l.found)
+			r.id = l.id(n)
+			rank.id, rank.hasID = r.id, len(l.found) == found
+		}},
+		field{"priority", func(n *yaml.Node) {
+			found := len(l.found)
+			r.priority = l.priority(n)
+			rank.priority, rank.hasPriority = r.priority, len(l.found) == found
+		}},
 		field{"entry", func(n *yaml.Node) { r.entries = l.entries(n) }},
 		field{"match", func(n *yaml.Node) { r.cond = l.cond(s, n, 0) }},
 		field{"whitelist", func(n *yaml.Node) { l.whitelist(s, r, n) }},
@@ -231,6 +256,7 @@ func (l *loader) readRule(s *Set, n *yaml.Node, entries []string) *rule {
 	if have == nil {
 		return nil
 	}
+	l.ranks = append(l.ranks, rank)
 	missing := func(name, why string) {
 		if have[name] == 0 {
 			l.fail(n, CodeMissing, "%s is missing: %s", name, why)
