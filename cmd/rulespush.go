@@ -40,6 +40,7 @@ type rulesPushOptions struct {
 	file  string
 	force bool
 	base  int
+	based bool // base was given
 }
 
 func newRulesPushCmd(f *factory) *cobra.Command {
@@ -60,9 +61,7 @@ A gateway that was started with --rules FILE does not follow them, and is not wa
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.file = args[0]
-			if !c.Flags().Changed("base") {
-				o.base = -1
-			}
+			o.based = c.Flags().Changed("base")
 			return runRulesPush(c.Context(), f, o)
 		},
 	}
@@ -76,6 +75,9 @@ func runRulesPush(ctx context.Context, f *factory, o *rulesPushOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	if o.base < 0 {
+		return usagef("`lane rules history` lists the revisions", "--base is a revision, or 0 for none, not %d", o.base)
+	}
 	document, err := f.readDocument(o.file)
 	if err != nil {
 		return err
@@ -85,10 +87,15 @@ func runRulesPush(ctx context.Context, f *factory, o *rulesPushOptions) error {
 		return err
 	}
 	defer client.Close()
-	if o.base < 0 {
-		if o.base, err = activeRevision(ctx, client); err != nil {
-			return err
-		}
+	active, err := activeRevision(ctx, client)
+	switch {
+	case err != nil:
+		return err
+	case !o.based:
+		o.base = active
+	case active > 0 && o.base != active:
+		// Also if it holds this very document: its author has not seen what is active.
+		return &consul.RulesMovedError{Base: o.base, Active: active}
 	}
 	if err := f.fit(o.file, document, o.force); err != nil {
 		return err
