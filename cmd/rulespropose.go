@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"lane/pkg/consul"
+	"lane/pkg/traffic"
 
 	"github.com/spf13/cobra"
 )
@@ -27,6 +28,8 @@ type proposalRecord struct {
 	Note     string `json:"note"`
 	Base     int    `json:"base"` // the revision that was active; 0 is none
 	Document string `json:"document,omitempty"`
+	// Already is set when it had been proposed before: author, time and note are the first's.
+	Already bool `json:"already,omitempty"`
 	// Withdrawn is set by --withdraw.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
@@ -42,8 +45,9 @@ func newRulesProposeCmd(f *factory) *cobra.Command {
 		Short: "Propose a document of rules, for somebody else to approve",
 		Long: `Check a document as 'lane rules push' does, and keep it as a proposal: it holds nowhere
 until 'lane rules approve' is given its ID. The ID is made of the document, so that
-what was looked at is what is approved. A proposal is overtaken when another revision
-becomes active. It takes a token by which one may propose ('lane rules policies').`,
+what was looked at is what is approved: proposed again, it keeps its first author and
+note. A document that is active already is refused. A proposal is overtaken when
+another revision becomes active. It takes a token by which one may propose ('lane rules policies').`,
 		Example: `  lane rules propose rules.yaml --note 'buyers of the new checkout'
   lane rules propose --withdraw 5f2a1f0e9b9c4c0e8a4d2b7c6e1f3a90`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -89,19 +93,23 @@ func runRulesPropose(ctx context.Context, f *factory, o *rulesProposeOptions) er
 	if err != nil {
 		return err
 	}
-	p, err := client.ProposeRules(ctx, d)
+	p, made, err := client.ProposeRules(ctx, d)
 	if err != nil {
 		return err
 	}
 	if o.json {
 		rec := newProposalRecord(&p)
-		rec.Schema, rec.State = "lane.proposal/v1", proposalOpen
+		rec.Schema, rec.State, rec.Already = "lane.proposal/v1", proposalOpen, !made
 		return f.printJSON(rec)
 	}
 	if _, err := fmt.Fprintln(f.io.Out, p.ID); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f.io.Err, "proposed; somebody else:  lane rules diff %s, and lane rules approve %s\n", p.ID, p.ID)
+	said := "proposed"
+	if !made {
+		said = fmt.Sprintf("proposed already, by %s at %s: their name and note stay", traffic.Printable(p.Author), traffic.Printable(p.Time))
+	}
+	_, err = fmt.Fprintf(f.io.Err, "%s; somebody else:  lane rules diff %s, and lane rules approve %s\n", said, p.ID, p.ID)
 	return err
 }
 

@@ -47,13 +47,13 @@ func TestThePoliciesHold(t *testing.T) {
 		}
 	}
 
-	p, err := proposer.ProposeRules(deadline(t), draft(0, "one"))
+	p, _, err := proposer.ProposeRules(deadline(t), draft(0, "one"))
 	may("propose", err)
 	_, _, err = proposer.ApproveRules(deadline(t), p.ID, consul.RuleDraft{})
 	denied("approve what I proposed", err)
 	_, _, err = proposer.PushRules(deadline(t), draft(0, "mine"))
 	denied("push as the proposer", err)
-	_, err = approver.ProposeRules(deadline(t), draft(0, "two"))
+	_, _, err = approver.ProposeRules(deadline(t), draft(0, "two"))
 	denied("propose as the approver", err)
 	_, err = approver.WithdrawRules(deadline(t), p.ID)
 	denied("withdraw as the approver", err)

@@ -35,31 +35,63 @@ func IsProposalID(s string) bool {
 	return len(s) == idLength && strings.Trim(s, "0123456789abcdef") == ""
 }
 
+// RulesActiveError says that a document is the active one already.
+type RulesActiveError struct{ Revision int }
+
+func (e *RulesActiveError) Error() string {
+	return fmt.Sprintf("revision %d of the rules is active already, with this document: there is nothing to propose", e.Revision)
+}
+
 // ProposeRules keeps a draft until somebody approves it. The same document on
-// the same base is the same proposal.
-func (c *Client) ProposeRules(ctx context.Context, d RuleDraft) (RuleProposal, error) {
+// the same base is the same proposal: who proposed it first stays its author, and
+// made is false. The error is a *RulesActiveError when the document is active.
+func (c *Client) ProposeRules(ctx context.Context, d RuleDraft) (p RuleProposal, made bool, err error) {
 	if err := d.check(); err != nil {
-		return RuleProposal{}, err
+		return RuleProposal{}, false, err
 	}
 	at, err := c.rulesPointer(ctx)
 	if err != nil {
-		return RuleProposal{}, err
+		return RuleProposal{}, false, err
+	}
+	if at.Revision > 0 && at.SHA256 == hash(string(d.Document)) {
+		if _, err := c.pinned(ctx, at); err == nil {
+			return RuleProposal{}, false, &RulesActiveError{Revision: at.Revision}
+		} // it was spoiled: approved, it is written anew
 	}
 	if at.Revision != d.Base {
-		return RuleProposal{}, &RulesMovedError{Base: d.Base, Active: at.Revision}
+		return RuleProposal{}, false, &RulesMovedError{Base: d.Base, Active: at.Revision}
 	}
-	p := RuleProposal{ID: proposalID(d.Base, string(d.Document)), RuleDraft: d}
+	p = RuleProposal{ID: proposalID(d.Base, string(d.Document)), RuleDraft: d}
 	v := revisionValue{Author: d.Author, Time: d.Time, Note: d.Note, Base: d.Base, Document: string(d.Document)}
 	value, err := v.encode()
 	if err != nil {
-		return RuleProposal{}, err
+		return RuleProposal{}, false, err
 	}
-	err = c.commit(ctx, "propose rules", needProposals, func(ctx context.Context) error {
-		_, err := c.api.KV().Put(&api.KVPair{Key: proposedPrefix + p.ID, Value: value}, write(ctx))
-		return err
-	})
-	return p, err
+	for range proposeTries {
+		found, err := c.getRules(ctx, proposedPrefix+p.ID)
+		if err != nil {
+			return RuleProposal{}, false, err
+		}
+		next := &api.KVPair{Key: proposedPrefix + p.ID, Value: value} // index 0: only if it does not exist
+		if found != nil {
+			if first, err := decodeProposal(found); err == nil {
+				return first, false, nil
+			}
+			next.ModifyIndex = found.ModifyIndex // it was written over: this sets it right
+		}
+		err = c.commit(ctx, "propose rules", needProposals, func(ctx context.Context) (err error) {
+			made, _, err = c.api.KV().CAS(next, write(ctx))
+			return err
+		})
+		if err != nil || made {
+			return p, made, err
+		}
+	}
+	return RuleProposal{}, false, fmt.Errorf("propose rules: others write %s%s again and again", proposedPrefix, p.ID)
 }
+
+// proposeTries bounds the tries to be neither first nor overtaken.
+const proposeTries = 3
 
 // RuleProposals returns all proposals, as the registry sorts them. One that was
 // written over by hand, so that its ID does not fit, is left out.

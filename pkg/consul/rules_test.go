@@ -150,7 +150,7 @@ func TestDraftsThatTheRegistryCannotKeep(t *testing.T) {
 			if _, _, err := c.PushRules(deadline(t), d); !errors.As(err, &invalid) {
 				t.Errorf("push %s: %v", what, err)
 			}
-			if _, err := c.ProposeRules(deadline(t), d); !errors.As(err, &invalid) {
+			if _, _, err := c.ProposeRules(deadline(t), d); !errors.As(err, &invalid) {
 				t.Errorf("propose %s: %v", what, err)
 			}
 		}
@@ -159,7 +159,7 @@ func TestDraftsThatTheRegistryCannotKeep(t *testing.T) {
 		push(t, c, 0, strings.Repeat("- a: \"b\"\n", consul.MaxRules/9))
 		push(t, c, 1, strings.Repeat("x", consul.MaxRules))
 		push(t, c, 2, strings.Repeat("\"", 194_000))
-		if _, err := c.ProposeRules(deadline(t), draft(3, strings.Repeat("\"", 194_000))); err != nil {
+		if _, _, err := c.ProposeRules(deadline(t), draft(3, strings.Repeat("\"", 194_000))); err != nil {
 			t.Error(err)
 		}
 	})
@@ -170,15 +170,24 @@ func TestProposals(t *testing.T) {
 		c := open(t, addr)
 		withoutRules(t, c)
 		push(t, c, 0, "one")
-		p, err := c.ProposeRules(deadline(t), draft(1, "two"))
+		p, _, err := c.ProposeRules(deadline(t), draft(1, "two"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := c.ProposeRules(deadline(t), draft(1, "two"))
-		if err != nil || again.ID != p.ID || !consul.IsProposalID(p.ID) {
-			t.Errorf("the same again: %+v %v", again, err)
+		second := draft(1, "two")
+		second.Author, second.Note = "mallory@desk", "mine"
+		again, made, err := c.ProposeRules(deadline(t), second)
+		if err != nil || made || again.ID != p.ID || !consul.IsProposalID(p.ID) || again.Author != p.Author || again.Note != p.Note {
+			t.Errorf("the same again: %+v made %v, %v", again, made, err)
 		}
-		late, err := c.ProposeRules(deadline(t), draft(1, "three"))
+		if kept, err := c.RuleProposal(deadline(t), p.ID); err != nil || kept.Author != "alice@box" || kept.Note != p.Note {
+			t.Errorf("the first one is kept: %+v %v", kept, err)
+		}
+		var active *consul.RulesActiveError
+		if _, _, err := c.ProposeRules(deadline(t), draft(1, "one")); !errors.As(err, &active) || active.Revision != 1 {
+			t.Errorf("what is active: %v", err)
+		}
+		late, _, err := c.ProposeRules(deadline(t), draft(1, "three"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +209,7 @@ func TestProposals(t *testing.T) {
 		if _, _, err := c.ApproveRules(deadline(t), late.ID, consul.RuleDraft{}); !errors.As(err, &moved) {
 			t.Errorf("a proposal that was overtaken: %v", err)
 		}
-		if _, err := c.ProposeRules(deadline(t), draft(1, "four")); !errors.As(err, &moved) {
+		if _, _, err := c.ProposeRules(deadline(t), draft(1, "four")); !errors.As(err, &moved) {
 			t.Errorf("a proposal on an old revision: %v", err)
 		}
 		var none *consul.NoProposalError
@@ -220,7 +229,7 @@ func TestProposals(t *testing.T) {
 // What was reviewed is what is approved, also when its author writes over it.
 func TestAProposalCannotBeChanged(t *testing.T) {
 	c := open(t, consultest.Embedded(t))
-	p, err := c.ProposeRules(deadline(t), draft(0, "good"))
+	p, _, err := c.ProposeRules(deadline(t), draft(0, "good"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +240,11 @@ func TestAProposalCannotBeChanged(t *testing.T) {
 	}
 	if list, err := c.RuleProposals(deadline(t)); err != nil || len(list) != 0 {
 		t.Errorf("listed: %+v %v", list, err)
+	}
+	anew := draft(0, "good")
+	anew.Author = "carol@desk"
+	if again, made, err := c.ProposeRules(deadline(t), anew); err != nil || !made || again.ID != p.ID || again.Author != "carol@desk" {
+		t.Errorf("what was written over is set right: %+v %v %v", again, made, err)
 	}
 	if found, err := c.WithdrawRules(deadline(t), p.ID); err != nil || !found {
 		t.Errorf("it can be removed: %v %v", found, err)
