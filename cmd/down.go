@@ -147,7 +147,8 @@ func (f *factory) removeLeftover(ctx context.Context, name lane.Name) ([]string,
 			continue // somebody else's
 		}
 		if c.Relay != "" { // its session holds the claims of others, too
-			if _, err := fmt.Fprintf(f.io.Err, "lane: %s is held by the relay %s for a session that has died: it removes the instance within 30 s, and the claim when its time has passed\n", c.Service, c.Relay); err != nil {
+			if _, err := fmt.Fprintf(f.io.Err, "lane: %s is held by the relay %s for a session that has died: it removes the instance within 30 s (Consul within %s, if it has died too), and the claim %s stands for 10 to 20 minutes\n",
+				c.Service, c.Relay, consul.HoldOptions{}.Gone(), consul.ClaimKey(name, c.Service)); err != nil {
 				return services, err
 			}
 			continue

@@ -119,6 +119,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		noToken     *noTokenError
 		noRelay     *session.RelayError
 		refused     *session.RelayRefusedError
+		farLeft     *session.FarLeftoverError
+		clientCert  *tunnel.ClientCertificateError
 		untrusted   *tunnel.CertificateError
 		moved       *consul.RulesMovedError
 		broken      *consul.BrokenRevisionError
@@ -128,6 +130,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exit.code, "", true
 	case errors.As(err, &left) && errors.As(err, &denied):
 		return exitFailed, "with a token that may write it: `lane up` of this lane on this machine again takes it, and its end removes it", false
+	case errors.As(err, &farLeft):
+		return exitFailed, "the next `lane up` of this lane on this machine by a relay has both back at once", false
 	case errors.As(err, &left):
 		return exitFailed, "the next `lane up` of this lane on this machine replaces it; Consul removes it by itself about two minutes after it was last seen", false
 	case errors.As(err, &exitChild):
@@ -177,6 +181,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitUsage, "set LANE_RELAY_TOKEN, or relay_token_file (LANE_RELAY_TOKEN_FILE) to a file with mode 0600; whoever runs the relay makes it: lane relay token create --user " + "NAME", false
 	case errors.As(err, &untrusted):
 		return exitFailed, "pin it with --relay-fingerprint if `lane relay` printed the same; relay_ca_file names the roots of a CA of your own", false
+	case errors.As(err, &clientCert):
+		return exitFailed, "relay_cert_file and relay_key_file name the certificate and its key; whoever runs the relay says which authority has to sign it", false
 	case errors.As(err, &refused):
 		return exitFailed, refusedHint(refused), false
 	case errors.As(err, &noRelay):
@@ -208,6 +214,8 @@ func refusedHint(e *session.RelayRefusedError) string {
 		return "a token says which lanes and services are its user's: lane relay token create --lanes … --services …"
 	case 409:
 		return "take another lane name, ask them to end theirs, or, if it is your own other machine, take it with --takeover"
+	case 429:
+		return "`lane ls` shows your lanes, `lane down LANE` ends one on the machine where it runs, and Ctrl-C ends a `lane expose`"
 	}
 	return ""
 }

@@ -134,8 +134,8 @@ func newAgent(c AgentConfig, t timing) (*Agent, error) {
 }
 
 // Run keeps a link to the relay, until ctx ends or there is no sense in trying
-// again: a *Refusal with 401 or 403, or a *CertificateError before there ever was
-// a link. When ctx ends the claims are released, and the error is nil.
+// again: a *Refusal with 401 or 403, or, before there ever was a link, one with 429,
+// a *CertificateError or a *ClientCertificateError. When ctx ends the claims are released, and the error is nil.
 func (a *Agent) Run(ctx context.Context) error {
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -240,10 +240,11 @@ func (a *Agent) last(live context.Context, generation uint64, wg *sync.WaitGroup
 func final(err error, ever bool) bool {
 	var no *Refusal
 	if errors.As(err, &no) {
-		return no.Code == 401 || no.Code == 403
+		return no.Code == 401 || no.Code == 403 || no.Code == 429 && !ever
 	}
 	var cert *CertificateError
-	return errors.As(err, &cert) && !ever
+	var client *ClientCertificateError
+	return (errors.As(err, &cert) || errors.As(err, &client)) && !ever
 }
 
 // pause waits, unless the machine wakes. It reports whether ctx still lives.

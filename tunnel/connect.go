@@ -34,11 +34,43 @@ func (e *CertificateError) Error() string {
 			"If the relay has no new certificate, something between opens TLS", e.Host, e.Subject, e.Issuer, e.Fingerprint)
 	}
 	return fmt.Sprintf("the certificate that %s shows is not trusted: %s, issued by %s: %v. "+
-		"If %s is your company's proxy, it opens TLS: have %s excepted, or trust that issuer (--ca FILE)",
+		"If %s is your company's proxy, it opens TLS: have %s excepted, or trust that issuer",
 		e.Host, e.Subject, e.Issuer, e.Err, e.Issuer, e.Host)
 }
 
 func (e *CertificateError) Unwrap() error { return e.Err }
+
+// ClientCertificateError says that the relay asks for a certificate of the laptop's,
+// and got none, or one that it does not take.
+type ClientCertificateError struct {
+	Host  string
+	Shown bool // there was one
+	Err   error
+}
+
+func (e *ClientCertificateError) Error() string {
+	if e.Shown {
+		return fmt.Sprintf("the relay at %s does not take this machine's certificate: %v", e.Host, e.Err)
+	}
+	return fmt.Sprintf("the relay at %s asks for a certificate of this machine, and there is none: %v", e.Host, e.Err)
+}
+
+func (e *ClientCertificateError) Unwrap() error { return e.Err }
+
+// aboutClient reports whether a peer's alert is about our certificate. The alerts have
+// no exported type outside QUIC: their text is all that there is.
+func aboutClient(err error) bool {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" || op.Err == nil {
+		return false
+	}
+	switch op.Err.Error() {
+	case "tls: certificate required", "tls: bad certificate", "tls: unsupported certificate", "tls: revoked certificate",
+		"tls: expired certificate", "tls: unknown certificate", "tls: unknown certificate authority":
+		return true
+	}
+	return false
+}
 
 // ProxyError says that the CONNECT proxy did not let the connection through.
 type ProxyError struct {
@@ -219,6 +251,8 @@ func (a *Agent) failed(err error, resp *http.Response) error {
 		return certificateError(a.url.Host, cert.UnverifiedCertificates[0], false, cert.Err)
 	case errors.As(err, &proxy):
 		return proxy
+	case aboutClient(err):
+		return &ClientCertificateError{a.url.Host, a.conf.Client != nil, err}
 	case resp == nil:
 		return fmt.Errorf("relay %s: %w", a.url.Host, err)
 	}

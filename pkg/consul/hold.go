@@ -41,6 +41,13 @@ func (o HoldOptions) withDefaults() HoldOptions {
 	return o
 }
 
+// Gone is how long the registry shows an instance after the death of who kept it, at
+// most.
+func (o HoldOptions) Gone() time.Duration {
+	o = o.withDefaults()
+	return o.TTL + max(o.DeregisterAfter, time.Minute) + reapEvery
+}
+
 // reapEvery is how often Consul looks for instances to remove.
 const reapEvery = 30 * time.Second
 
@@ -466,7 +473,7 @@ func (h *Hold) Deregister(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	h.gone.Store(true)
-	within := h.o.TTL + max(h.o.DeregisterAfter, time.Minute) + reapEvery
+	within := h.o.Gone()
 	if err := h.take(ctx); err != nil { // a call of Run's hangs
 		return &LeftoverError{ID: h.id, Name: h.name, Address: h.c.Address(), Within: within, Err: err}
 	}

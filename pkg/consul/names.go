@@ -80,6 +80,9 @@ func splitID(id string) (l lane.Name, service string, ok bool) {
 	return lane.Name(p[1]), p[2], true
 }
 
+// ClaimKey is the key of a claim, for people who look for it.
+func ClaimKey(l lane.Name, service string) string { return claimKey(l, service) }
+
 func claimKey(l lane.Name, service string) string {
 	return declaredPrefix + string(l) + "/" + service
 }

@@ -20,7 +20,7 @@ func (c *Client) Deregister(ctx context.Context, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	within := 15*time.Second + time.Minute + reapEvery
+	within := HoldOptions{}.Gone()
 	return c.remove(ctx, id, within, service, IsolatedName(l, service))
 }
 

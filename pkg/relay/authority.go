@@ -154,7 +154,11 @@ func (a authority) Gone(ctx context.Context, h tunnel.Holder, c tunnel.Claim, wh
 		return
 	}
 	err := r.down(ctx, e, why)
-	note := r.o.Audit.With("user", h.Subject, "lane", c.Lane, "service", c.Service, "host", h.Host, "why", string(why))
+	word := string(why)
+	if why == tunnel.Revoked && r.over(h) && r.isRevoked(h.TokenID) != nil {
+		word = "token expired" // removed in the same order, for another reason
+	}
+	note := r.o.Audit.With("user", h.Subject, "lane", c.Lane, "service", c.Service, "host", h.Host, "why", word)
 	if err != nil {
 		note.Error("gone", "error", err.Error())
 		r.o.Logger.Warn("not everything could be removed from the registry", "service", c.Service, "lane", c.Lane, "error", err)

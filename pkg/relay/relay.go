@@ -227,22 +227,24 @@ const textRevoked = "the token was revoked"
 func (r *relay) expire(ctx context.Context) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	over := func(h tunnel.Holder) bool {
-		g, ok := h.Private.(*token.Grant)
-		return ok && !r.o.Now().Before(g.Expires)
-	}
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
-		if slices.ContainsFunc(r.tunnel.Links(), func(l tunnel.Link) bool { return over(l.Holder) }) {
+		if slices.ContainsFunc(r.tunnel.Links(), func(l tunnel.Link) bool { return r.over(l.Holder) }) {
 			rctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-			r.tunnel.Revoke(rctx, over, "the token has expired")
+			r.tunnel.Revoke(rctx, r.over, "the token has expired")
 			cancel()
 		}
 	}
+}
+
+// over reports whether a holder's token has ended.
+func (r *relay) over(h tunnel.Holder) bool {
+	g, ok := h.Private.(*token.Grant)
+	return ok && !r.o.Now().Before(g.Expires)
 }
 
 // active writes when each service last served a request of its lane, for those who

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -301,6 +302,9 @@ func TestRevoked(t *testing.T) {
 		}
 		l.happened(tunnel.Disconnected, 0)
 		w.nothing("when the tunnel ends")
+		if gone := r.audit.lines("gone"); len(gone) != 1 || gone[0]["why"] != "revoked" {
+			t.Errorf("the audit log says %v", gone)
+		}
 		if conn, err := net.Dial("tcp", at); err == nil {
 			_ = conn.Close()
 			t.Error("its port is still open")
@@ -333,6 +337,9 @@ func TestATokenThatEnds(t *testing.T) {
 	later.Store(int64(time.Hour))
 	l.happened(tunnel.Disconnected, 0)
 	w.nothing("when the tunnel ends")
+	if gone := r.audit.lines("gone"); len(gone) != 1 || gone[0]["why"] != "token expired" {
+		t.Errorf("the audit log says %v", gone)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if _, err := l.agent.Claim(ctx, w.claim()); refusal(err) != 401 || !strings.Contains(err.Error(), "expired") {
@@ -358,12 +365,13 @@ func TestTheCertificateIsTheTokensUsers(t *testing.T) {
 	}
 	for name, cert := range map[string]*tls.Certificate{"none": nil, "another authority's": others} {
 		l := w.laptopAs(r.addr, text, "den", says(t, "den"), cert)
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // it is tried again and again
-		if got, err := l.agent.Claim(ctx, w.claim()); err == nil {
+		if got, err := l.try(w.claim()); err == nil {
 			t.Errorf("%s: let in, %v", name, got)
 		}
-		cancel()
-		_ = l.end()
+		var want *tunnel.ClientCertificateError
+		if err := l.end(); !errors.As(err, &want) || want.Shown != (cert != nil) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	if in := w.instances(); len(in) != 1 {
 		t.Errorf("%v", in)

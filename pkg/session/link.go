@@ -64,12 +64,31 @@ func (e *RelayRefusedError) Error() string {
 	return fmt.Sprintf("the relay at %s refuses it: %s", e.URL, e.Text)
 }
 
+// FarLeftoverError says that the relay could not be asked to remove a service. What the
+// registry shows of it is the relay's: the instance and, longer, the claim.
+type FarLeftoverError struct {
+	Relay    string
+	Lane     lane.Name
+	Service  string
+	ID, Name string // of the instance
+	Err      error
+}
+
+func (e *FarLeftoverError) Error() string {
+	return fmt.Sprintf("%s (service %s) could not be removed through the relay %s, which removes it within %s if it runs; if it has died, Consul does within %s. "+
+		"The claim %s stands for 10 to 20 minutes (once to twice the relay's --claim-ttl, which is 10m unless it was told another), "+
+		"and until then whoever calls %s in this lane gets errors: %v",
+		e.ID, e.Name, e.Relay, graceOfRelay, consul.HoldOptions{}.Gone(), consul.ClaimKey(e.Lane, e.Service), e.Service, e.Err)
+}
+func (e *FarLeftoverError) Unwrap() error { return e.Err }
+
 // explain is an error of the tunnel in the session's words.
 func (l *link) explain(err error) error {
 	var no *tunnel.Refusal
 	var cert *tunnel.CertificateError
+	var client *tunnel.ClientCertificateError
 	switch {
-	case err == nil, errors.As(err, &cert):
+	case err == nil, errors.As(err, &cert), errors.As(err, &client):
 		return err
 	case errors.As(err, &no):
 		return &RelayRefusedError{URL: l.o.URL, Code: no.Code, Text: no.Text}
@@ -449,7 +468,7 @@ func (f *far) Deregister(ctx context.Context) error {
 	if err == nil || f.isLost() {
 		return nil
 	}
-	return &consul.LeftoverError{ID: id, Name: name, Address: "the relay " + f.l.o.URL, Within: graceOfRelay, Err: err}
+	return &FarLeftoverError{Relay: f.l.o.URL, Lane: lane.Name(f.claim.Lane), Service: f.claim.Service, ID: id, Name: name, Err: err}
 }
 
 func (f *far) isLost() bool {

@@ -5,10 +5,12 @@ import (
 	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,7 +137,8 @@ func TestARelayThatGoesIsSaidAndIsNoEnd(t *testing.T) {
 	}
 	err := r.stop()
 	var left *session.LeftBehindError
-	if !errors.As(err, &left) || !strings.Contains(err.Error(), "the relay wss://") {
+	if !errors.As(err, &left) || !strings.Contains(err.Error(), "The claim lane/declared/"+string(w.lane)+"/") ||
+		!strings.Contains(err.Error(), "if it has died, Consul does within 1m45s") {
 		t.Errorf("Run = %v", err)
 	}
 }
@@ -168,5 +171,45 @@ func TestNoRelay(t *testing.T) {
 				t.Errorf("Run = %v", err)
 			}
 		})
+	}
+}
+
+// At a limit of the relay's, a session and an exposed port are told so at once, and
+// not that there is no relay.
+func TestTooManyTunnels(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	by, _ := w.relayed()
+	var others sync.WaitGroup
+	ctx, end := context.WithCancel(context.Background())
+	t.Cleanup(func() { end(); others.Wait() })
+	for range 3 {
+		up := make(chan struct{})
+		a, err := tunnel.NewAgent(tunnel.AgentConfig{URL: by.URL, Pin: by.Pin, Token: by.Token, Install: "other", Host: "other",
+			Handle: func(context.Context, tunnel.Claim, tunnel.Header, tunnel.Stream) {},
+			Notify: func(e tunnel.Event) {
+				if e.What == tunnel.Connected {
+					close(up)
+				}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		others.Go(func() { _ = a.Run(ctx) })
+		select {
+		case <-up:
+		case <-time.After(30 * time.Second):
+			t.Fatal("no tunnel")
+		}
+	}
+	o := w.options("box")
+	o.Relay = by
+	var no *session.RelayRefusedError
+	if err := run(t, o).wait(); !errors.As(err, &no) || no.Code != 429 {
+		t.Errorf("a session: %v", err)
+	}
+	no = nil
+	if err := session.Expose(t.Context(), session.ExposeOptions{Relay: by, Lane: w.lane, Name: "debugger", Local: []string{"127.0.0.1:1"},
+		Install: "box", Host: "box", Log: slog.New(slog.DiscardHandler), Now: time.Now, Ready: func(string, string) {}}); !errors.As(err, &no) || no.Code != 429 {
+		t.Errorf("an exposed port: %v", err)
 	}
 }
