@@ -84,6 +84,9 @@ func (m *model) filterInput() string {
 	t := m.fixed.text
 	before, at, after = t.clean(before, 4*lineMost), t.clean(at, 8), t.clean(after, 4*lineMost)
 	right := " " + count(uint64(len(m.list.shown))) + " of " + count(uint64(m.list.n)) + " shown"
+	if m.width < 3*len(right) {
+		right = "" // what is typed needs the room
+	}
 	room := m.width - 2 - len(right) - ansi.StringWidth(at)
 	if over := ansi.StringWidth(before) - room; over > 0 {
 		before = "~" + ansi.TruncateLeft(before, over+1, "")
@@ -95,13 +98,12 @@ func (m *model) filterInput() string {
 
 // footer is the keys that work now, or the question that waits for an answer.
 func (m *model) footer() string {
+	if q, ok := m.waiting(); ok {
+		return m.paint(bold, cut(" "+q.within(m.width-1), m.width))
+	}
 	switch {
-	case m.asking:
-		return m.paint(bold, cut(" "+m.question(), m.width))
-	case m.confirm != nil:
-		return m.paint(bold, cut(" "+m.confirm.question, m.width))
 	case m.filter.open && m.filter.err != nil:
-		return m.paint(badText, cut(" ! "+m.fixed.text.clean(m.filter.err.Error(), 400), m.width))
+		return m.paint(badText, cut(m.filterError(), m.width))
 	case m.filter.open:
 		return cut(" enter keep  esc restore  keys svc m path st ms route from lane trace  -not  a|b", m.width)
 	}
@@ -127,17 +129,63 @@ func (m *model) footer() string {
 	return cut(" "+strings.Join(words, "  "), m.width)
 }
 
-func (m *model) question() string {
+func (m *model) filterError() string {
+	return " ! " + m.fixed.text.clean(m.filter.err.Error(), 400)
+}
+
+// question is the one that q asks.
+func (m *model) question() question {
 	var names []string
 	for _, s := range m.status.Services {
 		names = append(names, m.fixed.text.clean(s.Name, 60))
 	}
 	if len(names) == 0 {
-		return "End this session?  y end / n stay"
+		return question{before: "End this session?", keys: "y end / n stay"}
 	}
 	what := strings.Join(names, ", ")
 	if len(what) > m.width/2 {
 		what = plural(len(names), "service")
 	}
-	return "Stop exposing " + what + "?  y stop / n stay"
+	return question{"Stop exposing ", what, "?", "y stop / n stay"}
+}
+
+// tinyBottom is what the last lines of a screen without room have to say: all that
+// waits for a key, then what the last one did, then what the list does. It is at
+// most half of the screen, but for a question, which stands there whole.
+func (m *model) tinyBottom() []string {
+	most := max(min(3, m.height/2), 1)
+	if q, ok := m.waiting(); ok {
+		lines := wrap(q.within(m.width), m.width, max(m.height, 1))
+		for i := range lines {
+			lines[i] = m.paint(bold, lines[i])
+		}
+		return lines
+	}
+	if m.filter.open {
+		lines := []string{m.filterInput()}
+		if m.filter.err != nil {
+			for _, l := range wrap(strings.TrimSpace(m.filterError()), m.width, max(most-1, 1)) {
+				lines = append(lines, m.paint(badText, l))
+			}
+		}
+		return lines
+	}
+	if m.notice != "" {
+		lines := wrap(m.notice, m.width, most)
+		for i := range lines {
+			lines[i] = m.paint(bold, lines[i])
+		}
+		return lines
+	}
+	var words []string
+	if l := &m.list; !l.filter.Empty() {
+		words = append(words, count(uint64(len(l.shown)))+" of "+count(uint64(l.n))+" shown: /"+m.fixed.text.clean(l.filter.String(), 200))
+	}
+	if m.list.paused {
+		words = append([]string{"PAUSED +" + count(m.list.arrived) + " new"}, words...)
+	}
+	if len(words) == 0 {
+		words = []string{"enlarge to " + strconv.Itoa(leastWidth) + "x" + strconv.Itoa(leastHeight) + " for more"}
+	}
+	return []string{cut(strings.Join(words, "  "), m.width)}
 }

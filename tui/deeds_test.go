@@ -138,7 +138,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("sent %q", got)
 	}
 	// What may change something is asked for.
-	u.keys("esc", "<").deeds("r").wantScreen("POST may change something. Send it again?").deeds("n")
+	u.keys("esc", "<").deeds("r").wantScreen("May change something: send POST orders /api/orders again?").deeds("n")
 	if len(d.sent) != 3 {
 		t.Fatalf("sent %q", d.sent)
 	}

@@ -157,10 +157,19 @@ func whereWords(p place) string {
 // Keys returns the keys of the UI in the order of its help.
 func Keys() []Key {
 	var out []Key
-	for _, b := range bindings() {
-		if h := b.Help(); h.Desc != "" {
-			out = append(out, Key{h.Key, h.Desc, whereWords(b.where)})
+	all := bindings()
+	for _, b := range all {
+		h := b.Help()
+		if h.Desc == "" {
+			continue
 		}
+		where := b.where
+		for _, o := range all { // what it does elsewhere has no line of its own
+			if o.act == b.act && o.Help().Key == h.Key {
+				where |= o.where
+			}
+		}
+		out = append(out, Key{h.Key, h.Desc, whereWords(where)})
 	}
 	return out
 }

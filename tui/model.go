@@ -128,12 +128,6 @@ type model struct {
 	leaving leave
 }
 
-// confirm is a question that a key asks before it does something.
-type confirm struct {
-	question string
-	yes      func(model) model
-}
-
 // look is what does not change while the program runs.
 type look struct {
 	palette palette
@@ -200,6 +194,10 @@ func (m model) update(msg tea.Msg) model {
 	case statusMsg:
 		m = m.session(msg)
 	case restartMsg:
+		if m.confirm != nil { // the row that it names is another one from now on
+			m = m.asked()
+			m.notice = "not done: the session has begun anew"
+		}
 		m.list, m.rate, m.lost, m.lostNow, m.fell = m.list.clear(), rate{since: m.now}, 0, 0, fallbacks{}
 	case wholeMsg:
 		m = m.wholeCame(msg)
@@ -373,41 +371,39 @@ func (m model) pressRow(act action) model {
 		return m
 	}
 	row := *e
+	words := rowWords(e, m.fixed.text)
 	switch act {
 	case actMark:
 		m.list = m.list.mark(row.Seq)
 	case actCopy:
 		return m.copyCurl(row, false)
 	case actCopySecrets:
-		m.confirm = &confirm{"Copy with its secrets, tokens and cookies, in clear?  y copy / n do not",
-			func(m model) model { return m.copyCurl(row, true) }}
+		return m.ask(question{"Copy ", words, " with its secrets in clear?", "y copy / n do not"},
+			func(m model) model { return m.copyCurl(row, true) })
 	case actReplay:
 		if safe(row.Method) {
 			return m.replay(row)
 		}
-		m.confirm = &confirm{methodName(&row, m.fixed.text) + " may change something. Send it again?  y send / n do not",
-			func(m model) model { return m.replay(row) }}
+		return m.ask(question{"May change something: send ", words, " again?", "y send / n do not"},
+			func(m model) model { return m.replay(row) })
 	case actAgainst:
 		if safe(row.Method) {
 			return m.against(row)
 		}
-		m.confirm = &confirm{methodName(&row, m.fixed.text) + " may change something. Send it TWICE, to lane and baseline?  y / n",
-			func(m model) model { return m.against(row) }}
+		return m.ask(question{"Send ", words, " TWICE, to lane and baseline?", "y send / n do not"},
+			func(m model) model { return m.against(row) })
 	}
 	return m
 }
-
-func methodName(e *traffic.Exchange, t text) string { return t.clean(e.Method, 20) }
 
 // confirmed takes the answer to a question.
 func (m model) confirmed(msg tea.KeyMsg) model {
 	switch msg.String() {
 	case "y", "Y":
 		yes := m.confirm.yes
-		m.confirm = nil
-		return yes(m)
+		return yes(m.asked())
 	case "n", "N", "esc", "q":
-		m.confirm = nil
+		return m.asked()
 	}
 	return m
 }
@@ -496,8 +492,8 @@ func (m model) pressList(act action, msg tea.KeyMsg) model {
 		}
 		return m.export()
 	case actClear:
-		m.confirm = &confirm{"Clear the list? The session keeps its counts.  y clear / n do not",
-			func(m model) model { m.list = m.list.forget(); return m }}
+		return m.ask(question{before: "Clear the list? The session keeps its counts.", keys: "y clear / n do not"},
+			func(m model) model { m.list = m.list.forget(); return m })
 	}
 	return m
 }

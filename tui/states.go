@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"strconv"
 	"strings"
 )
 
@@ -84,15 +83,12 @@ func (m *model) tinyLines(l layout) []string {
 	} else {
 		out = append(out, m.scrolled(l.page)...)
 	}
-	for len(out) < m.height-1 {
+	last := m.tinyBottom()
+	rest := max(m.height-len(last), 0)
+	for len(out) < rest {
 		out = append(out, "")
 	}
-	out = out[:max(m.height-1, 1)]
-	last := "enlarge to " + strconv.Itoa(leastWidth) + "x" + strconv.Itoa(leastHeight) + " for more"
-	if m.asking {
-		last = "stop exposing? y/n"
-	}
-	return append(out, cut(last, m.width))
+	return append(out[:rest], last...)
 }
 
 func (m *model) tinyRows(l layout) []string {

@@ -31,7 +31,8 @@ type layout struct {
 func (m model) layout() layout {
 	w, h := m.width, m.height
 	if w < leastWidth || h < leastHeight {
-		return layout{tiny: true, rows: max(h-2, 1), page: max(h-2, 1)}
+		rows := max(h-1-len(m.tinyBottom()), 1)
+		return layout{tiny: true, rows: rows, page: rows}
 	}
 	l := layout{problems: m.problems()}
 	if most := max(h/8, 2); len(l.problems) > most {
