@@ -172,9 +172,11 @@ func groupsOf(ctx context.Context, client *consul.Client, service string) ([]*gr
 		}
 	}
 	out := slices.Collect(maps.Values(found))
-	slices.SortFunc(out, func(a, b *group) int { return strings.Compare(a.Group, b.Group) })
+	slices.SortFunc(out, byName)
 	return out, nil
 }
+
+func byName(a, b *group) int { return strings.Compare(a.Group, b.Group) }
 
 func notBaseline(raw string) bool {
 	t := lane.ParseTag(raw)
@@ -219,15 +221,28 @@ func listGroups(ctx context.Context, f *factory, client *consul.Client, o *switc
 		return err
 	}
 	list := groupList{Schema: "lane.groups/v1", Service: o.service, Active: s.ActiveGroup[o.service], Groups: groups}
+	named := len(groups) == 0 || slices.ContainsFunc(groups, func(g *group) bool { return g.Group != "" })
+	there := slices.ContainsFunc(groups, func(g *group) bool { return g.Group == list.Active })
+	if list.Active != "" && !there { // whoever wonders why nobody serves has to see it
+		groups = append(groups, &group{Group: list.Active})
+		slices.SortFunc(groups, byName)
+		list.Groups = groups
+	}
 	if len(groups) == 0 {
 		return &noDataError{msg: "the registry has no baseline instance of " + o.service, hint: "lane switch lists what is switched"}
 	}
 	t := printer.NewTable(f.io, "GROUP", "STATE", "INSTANCES", "HEALTHY")
 	for _, g := range groups {
-		g.Active = list.Active == "" || g.Group == list.Active
+		// Where no instance names a group, the switch leaves none out.
+		g.Active = list.Active == "" || g.Group == list.Active || !named
 		state, name := printer.As(printer.Dim, "idle"), g.Group
-		if g.Active {
+		switch {
+		case g.Active && g.Instances > 0:
 			state = printer.As(printer.Good, "active")
+		case g.Active && named:
+			state = printer.As(printer.Bad, "active")
+		case g.Active:
+			state = printer.As(printer.Warn, "active")
 		}
 		if name == "" {
 			name = "-"
@@ -237,7 +252,15 @@ func listGroups(ctx context.Context, f *factory, client *consul.Client, o *switc
 	if o.json {
 		return f.printJSON(list)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || list.Active == "" || there {
+		return err
+	}
+	note := "group %s of %s is switched on, and no instance is in it: callers get an error (lane switch %s --clear)\n"
+	if !named {
+		note = "group %s of %s is switched on, but no instance names a group: all serve, until one does (lane switch %s --clear)\n"
+	}
+	_, err = fmt.Fprintf(f.io.Err, note, traffic.Printable(list.Active), o.service, o.service)
+	return err
 }
 
 // switchList is the JSON form of `lane switch`.

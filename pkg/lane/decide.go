@@ -26,6 +26,7 @@ type query struct {
 	blind     bool   // a lane that is declared cannot be told from one that is not
 	group     string // the active group
 	grouped   bool   // only the active group is the baseline
+	groupless bool   // and nobody healthy is in it
 }
 
 func (q *query) count(name string) { q.d.metrics = append(q.d.metrics, Metric{Name: name}) }
@@ -232,6 +233,7 @@ func (q *query) absence(in pool) Reason {
 // found.
 func (q *query) baseline(kind Kind, reason Reason, m Metric) {
 	in := q.pool("")
+	q.groupless = q.grouped && in.healthy == 0
 	switch {
 	case in.members == 0:
 		q.fail(CodeNoBaseline, ReasonNoBaseline)

@@ -92,6 +92,9 @@ type Decision struct {
 	Service string
 	// Lane is the lane that the request belongs to, empty for the baseline.
 	Lane Name
+	// Group is the active group that the baseline is reduced to, in an error that comes
+	// of it; else empty.
+	Group string
 	// PassOn is the tag that goes on with the request: what the carriers held,
 	// or the trace's lane where that overruled them, or none where an invalid
 	// tag was dropped. A kill switch changes nothing of it. Where it is invalid,

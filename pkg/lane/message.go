@@ -37,8 +37,14 @@ func (d *Decision) Message() string {
 		}
 		return fmt.Sprintf("lane %s has %s, but no healthy instance of it", l, s)
 	case CodeNoBaseline:
+		if d.Group != "" {
+			return fmt.Sprintf("%s has no baseline instance: its group %s is switched on, and no instance is in it", s, plain(d.Group))
+		}
 		return fmt.Sprintf("%s has no baseline instance", s)
 	case CodeBaselineUnhealthy:
+		if d.Group != "" {
+			return fmt.Sprintf("%s has no healthy baseline instance: its group %s is switched on, and only that counts", s, plain(d.Group))
+		}
 		return fmt.Sprintf("%s has baseline instances, but no healthy one", s)
 	case CodeNoInstances:
 		return fmt.Sprintf("the registry has no instance of %s", s)
@@ -121,6 +127,9 @@ func (d *Decision) Hint() string {
 	case CodeLaneUnhealthy:
 		return fmt.Sprintf("see what its checks say with: lane show %s", l)
 	case CodeNoBaseline, CodeBaselineUnhealthy:
+		if d.Group != "" {
+			return fmt.Sprintf("lane switch %s lists its groups; lane switch %s --clear has all of them serve", d.Service, d.Service)
+		}
 		return fmt.Sprintf("the shared environment's own %s is down or not registered", name(d.Service))
 	case CodeNoInstances:
 		return "check the service's name, and that it is registered in this datacenter"

@@ -48,6 +48,9 @@ func (r *Router) DecideInto(d *Decision, c *Catalog, req *Request) {
 		q.sw, q.trust, q.blind = &c.Switches, c.Trust, c.ClaimsUnknown
 	}
 	q.decide()
+	if q.groupless { // here, and not by q: it would have every decision on the heap
+		d.Group = c.Switches.ActiveGroup[req.Service]
+	}
 	if d.Metrics == nil && len(d.metrics) > 0 {
 		d.Metrics = d.metrics
 	}

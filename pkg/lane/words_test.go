@@ -77,6 +77,35 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// Where a switch leaves only one group, an error that comes of it says so, and one that
+// does not come of it says nothing of it.
+func TestErrorsNameTheActiveGroup(t *testing.T) {
+	in := func(id, group string, h Health) Instance {
+		return Instance{ID: id, Group: group, Health: h, Weight: 1}
+	}
+	for name, tc := range map[string]struct {
+		group string
+		in    []Instance
+		code  Code
+		want  string // in the message; empty: no word about a group
+	}{
+		"nobody in it":   {"blu", []Instance{in("a", "blue", Passing)}, CodeNoBaseline, "its group blu is switched on, and no instance is in it"},
+		"hostile":        {"b\x1b[2J", []Instance{in("a", "blue", Passing)}, CodeNoBaseline, "its group b?[2J is switched on"},
+		"sick":           {"blue", []Instance{in("a", "blue", Critical), in("b", "green", Passing)}, CodeBaselineUnhealthy, "its group blue is switched on"},
+		"none is named":  {"blu", []Instance{in("a", "", Critical)}, CodeBaselineUnhealthy, ""},
+		"nothing is set": {"", []Instance{in("a", "blue", Critical)}, CodeBaselineUnhealthy, ""},
+		"it serves":      {"blue", []Instance{in("a", "blue", Passing)}, "", ""},
+	} {
+		c := NewCatalog(Trust{}, nil, Switches{ActiveGroup: map[string]string{"orders": tc.group}},
+			NewService("orders", tc.in, nil))
+		d := mustRouter(t, nil).Decide(c, Request{Service: "orders", Tag: ParseTag("")})
+		said := d.Message() + " / " + d.Hint()
+		if d.Code != tc.code || !strings.Contains(said, tc.want) || strings.Contains(said, "switch") != (tc.want != "") {
+			t.Errorf("%s: %s %s", name, d.Code, said)
+		}
+	}
+}
+
 func TestBucket(t *testing.T) {
 	for _, v := range []struct {
 		salt, key string
