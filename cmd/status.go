@@ -82,8 +82,16 @@ func (r remote) Status(ctx context.Context) (control.Status, error) {
 	return st, ended(err)
 }
 
+// headsMost is how many rows at once still come with their heads. Of more, nobody
+// reads each: the one that is opened is fetched whole.
+const headsMost = 32
+
 func (r remote) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
-	rows, lost, err := r.c.Next(ctx, after)
+	heads := headsMost
+	if after == 0 {
+		heads = control.AllHeads // once: they are there when the session no longer is
+	}
+	rows, lost, err := r.c.Next(ctx, after, heads)
 	return rows, lost, ended(err)
 }
 

@@ -61,7 +61,11 @@ func runTail(ctx context.Context, f *factory, o *tailOptions) error {
 	if err != nil {
 		return err
 	}
-	rows, _, err := s.Client.Since(ctx, 0)
+	heads := 0 // neither a line nor a filter has anything of them
+	if o.json {
+		heads = control.AllHeads
+	}
+	rows, _, err := s.Client.Since(ctx, 0, heads)
 	if err != nil {
 		return err
 	}
@@ -79,7 +83,7 @@ func runTail(ctx context.Context, f *factory, o *tailOptions) error {
 		}
 	}
 	for o.follow {
-		rows, lost, err := s.Client.Next(ctx, last)
+		rows, lost, err := s.Client.Next(ctx, last, heads)
 		switch {
 		case errors.Is(err, control.ErrGone):
 			return nil // the session has ended, and so has its tail

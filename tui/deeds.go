@@ -211,19 +211,26 @@ func (m model) export() model {
 	bodies := m.status.Bodies
 	m.notice = "writing " + plural(len(rows), "exchange") + " ..."
 	m.async(func(ctx context.Context) tea.Msg {
+		bare := 0
 		for i := range rows {
-			if !bodies {
-				break
+			if !bodies && !headless(&rows[i]) {
+				continue
 			}
 			if whole, err := d.Whole(ctx, rows[i].Seq); err == nil {
 				rows[i] = whole
+			} else if headless(&rows[i]) {
+				bare++
 			}
 		}
 		b, err := har.Encode(rows, o)
 		if err == nil {
 			var path string
 			if path, err = d.Save(name, b); err == nil {
-				return doneMsg{m.fixed.text.clean(path, 300) + ": " + plural(len(rows), "exchange") + ", secrets masked"}
+				notice := m.fixed.text.clean(path, 300) + ": " + plural(len(rows), "exchange") + ", secrets masked"
+				if bare > 0 {
+					notice += "; the headers of " + count(uint64(bare)) + " are not kept any more"
+				}
+				return doneMsg{notice}
 			}
 		}
 		return m.failure("not written", err)

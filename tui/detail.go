@@ -94,8 +94,29 @@ func (p *page) field(label, value string, c class) {
 	}
 }
 
-// headers puts headers by name, secrets masked.
-func (p *page) headers(h traffic.Head) {
+// headless says that an exchange came without its heads, as one of many does.
+func headless(e *traffic.Exchange) bool {
+	return e.ReqHeader == traffic.Head{} && e.ResHeader == traffic.Head{}
+}
+
+// asked says that the heads of an exchange are still to come, or cannot be had.
+func (p *page) asked(e *traffic.Exchange, a about) bool {
+	switch {
+	case !a.fetches || e == a.whole || !headless(e):
+		return false
+	case a.failed != "":
+		p.put(0, "Its headers cannot be had: "+a.failed, warnText)
+	default:
+		p.put(0, "Asking for its headers ...", faint)
+	}
+	return true
+}
+
+// headers puts one of an exchange's heads by name, secrets masked.
+func (p *page) headers(e *traffic.Exchange, h traffic.Head, a about) {
+	if p.asked(e, a) {
+		return
+	}
 	fields := h.Fields()
 	if len(fields) == 0 {
 		p.put(0, "No header was kept.", faint)
@@ -138,11 +159,11 @@ func detailLines(e *traffic.Exchange, open tab, a about, f look, w int) []cell {
 	p.blank()
 	switch open {
 	case tabRequest:
-		p.headers(e.ReqHeader)
+		p.headers(e, e.ReqHeader, a)
 		p.blank()
 		p.body(e.ReqBody, e.ReqSize, e.ReqHeader, a)
 	case tabResponse:
-		p.headers(e.ResHeader)
+		p.headers(e, e.ResHeader, a)
 		p.blank()
 		p.body(e.ResBody, e.ResSize, e.ResHeader, a)
 	case tabHops:
@@ -267,6 +288,9 @@ func (p *page) hops(e *traffic.Exchange, a about, f look) {
 
 // curl is the line that c copies.
 func (p *page) curl(e *traffic.Exchange, a about) {
+	if p.asked(e, a) {
+		return // a line without them would be another request
+	}
 	line, err := traffic.Curl(e, traffic.CurlOptions{Proxy: a.status.Proxy, CA: a.status.CA})
 	if err != nil {
 		p.put(0, "No curl line: "+err.Error()+".", warnText)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -211,11 +212,16 @@ func (c *Client) Stop(ctx context.Context, force bool) error {
 	return err
 }
 
+// AllHeads asks for the heads of every row; 0 for none.
+const AllHeads = math.MaxInt32
+
 // Next returns the exchanges newer than after, waiting for the first one, and
-// how many of them are lost for good.
-func (c *Client) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
+// how many of them are lost for good. They have their heads only if there are at
+// most heads of them: a reader that can do without, and asks Whole for the one that
+// somebody looks at, is spared the cost of heads that come by the thousand.
+func (c *Client) Next(ctx context.Context, after uint64, heads int) ([]traffic.Exchange, uint64, error) {
 	for {
-		rows, lost, err := c.page(ctx, after, 20*time.Second)
+		rows, lost, err := c.page(ctx, after, heads, 20*time.Second)
 		if err != nil || len(rows) > 0 {
 			return rows, lost, err
 		}
@@ -225,14 +231,15 @@ func (c *Client) Next(ctx context.Context, after uint64) ([]traffic.Exchange, ui
 	}
 }
 
-// Since returns the exchanges newer than after that there are now.
-func (c *Client) Since(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
-	return c.page(ctx, after, 0)
+// Since returns the exchanges newer than after that there are now, with their
+// heads as Next does.
+func (c *Client) Since(ctx context.Context, after uint64, heads int) ([]traffic.Exchange, uint64, error) {
+	return c.page(ctx, after, heads, 0)
 }
 
-func (c *Client) page(ctx context.Context, after uint64, wait time.Duration) ([]traffic.Exchange, uint64, error) {
+func (c *Client) page(ctx context.Context, after uint64, heads int, wait time.Duration) ([]traffic.Exchange, uint64, error) {
 	var p page
-	err := c.do(ctx, http.MethodGet, fmt.Sprintf("/v1/exchanges?after=%d&limit=5000&wait=%s", after, wait), &p)
+	err := c.do(ctx, http.MethodGet, fmt.Sprintf("/v1/exchanges?after=%d&limit=5000&wait=%s&heads=%d", after, wait, heads), &p)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -140,7 +140,7 @@ func TestNextWaitsForTheFirstExchange(t *testing.T) {
 	}
 	got := make(chan answer, 1)
 	go func() {
-		rows, _, err := c.Next(context.Background(), 0)
+		rows, _, err := c.Next(context.Background(), 0, AllHeads)
 		got <- answer{rows, err}
 	}()
 	e := traffic.Exchange{Start: time.Unix(1, 0).UTC(), Took: 1500 * time.Microsecond, Front: traffic.FrontGuard, Method: "GET",
@@ -152,7 +152,7 @@ func TestNextWaitsForTheFirstExchange(t *testing.T) {
 	if a.err != nil || len(a.rows) != 1 || !reflect.DeepEqual(a.rows[0], e) {
 		t.Errorf("Next = %+v, %v; want %+v", a.rows, a.err, e)
 	}
-	if rows, _, err := c.Since(t.Context(), 1); err != nil || len(rows) != 0 {
+	if rows, _, err := c.Since(t.Context(), 1, AllHeads); err != nil || len(rows) != 0 {
 		t.Errorf("Since the last one = %v, %v", rows, err)
 	}
 	if err := stop(); err != nil {
@@ -169,7 +169,7 @@ func TestNextEndsWithTheSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		_, _, err := c.Next(context.Background(), 0)
+		_, _, err := c.Next(context.Background(), 0, 0)
 		got <- err
 	}()
 	if err := stop(); err != nil {
@@ -229,7 +229,7 @@ func TestEveryEndOfASessionIsItsEnd(t *testing.T) {
 			}()
 			c := Dial(dir, os.Getpid())
 			for range 200 { // which of a pipe's errors is seen is a race
-				if _, _, err := c.Since(t.Context(), 0); !errors.Is(err, ErrGone) {
+				if _, _, err := c.Since(t.Context(), 0, 0); !errors.Is(err, ErrGone) {
 					t.Errorf("Since = %v, want %v", err, ErrGone)
 					break
 				}
@@ -238,7 +238,7 @@ func TestEveryEndOfASessionIsItsEnd(t *testing.T) {
 				t.Error(err)
 			}
 			<-served
-			if _, _, err := c.Since(t.Context(), 0); !errors.Is(err, ErrGone) {
+			if _, _, err := c.Since(t.Context(), 0, 0); !errors.Is(err, ErrGone) {
 				t.Errorf("Since, with no socket left: %v", err)
 			}
 		})

@@ -46,12 +46,20 @@ func fromMS(f float64) time.Duration { return time.Duration(f * float64(time.Mil
 
 // NewExchange is e in its JSON form.
 func NewExchange(e *traffic.Exchange) Exchange {
+	x := headless(e)
+	x.ReqHead, x.ResHead = e.ReqHeader.Header(), e.ResHeader.Header()
+	return x
+}
+
+// headless is e in its JSON form, without its heads: they are most of the cost of
+// a row.
+func headless(e *traffic.Exchange) Exchange {
 	return Exchange{Seq: e.Seq, Start: e.Start, TookMS: ms(e.Took), FirstMS: ms(e.First),
 		Front: string(e.Front), From: e.From, Method: e.Method, URL: e.URL, Proto: e.Proto,
 		Service: e.Service, Tag: e.Tag, Lane: string(e.Lane), Kind: string(e.Kind), Reason: string(e.Reason),
 		Code: string(e.Code), Guard: e.Guard, Note: e.Note, Instance: e.Instance, Addr: e.Addr, Tries: e.Tries,
 		Status: e.Status, ReqSize: e.ReqSize, ResSize: e.ResSize, Err: e.Err, TraceID: e.TraceID,
-		ReqHead: e.ReqHeader.Header(), ResHead: e.ResHeader.Header(), Warnings: e.Warnings}
+		Warnings: e.Warnings}
 }
 
 // Traffic is x as the exchange that it was made of.
@@ -90,9 +98,8 @@ type Body struct {
 
 // NewWhole is all of e in its JSON form.
 func NewWhole(e *traffic.Exchange) Whole {
-	w := Whole{Exchange: NewExchange(e), ReqFields: fields(e.ReqHeader), ResFields: fields(e.ResHeader),
+	w := Whole{Exchange: headless(e), ReqFields: fields(e.ReqHeader), ResFields: fields(e.ResHeader),
 		ReqCut: e.ReqHeader.Cut(), ResCut: e.ResHeader.Cut()}
-	w.ReqHead, w.ResHead = nil, nil
 	if e.ReqBody != nil {
 		w.ReqBody = &Body{e.ReqBody.Bytes, e.ReqBody.Cut}
 	}

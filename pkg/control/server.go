@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -67,7 +68,11 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 		after, err1 := strconv.ParseUint(q.Get("after"), 10, 64)
 		limit, err2 := strconv.Atoi(q.Get("limit"))
 		wait, err3 := time.ParseDuration(q.Get("wait"))
-		if err := errors.Join(err1, err2, err3); err != nil {
+		heads, err4 := math.MaxInt, error(nil) // a viewer of an older version does not say
+		if q.Has("heads") {
+			heads, err4 = strconv.Atoi(q.Get("heads"))
+		}
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			reply(w, http.StatusBadRequest, failure{Error: err.Error()})
 			return
 		}
@@ -79,9 +84,13 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 			defer stop()
 			rows, lost, _ = log.Next(c, after, limit) // no rows in time is an empty answer
 		}
+		row := NewExchange
+		if len(rows) > heads {
+			row = headless
+		}
 		out := page{Rows: make([]Exchange, len(rows)), Lost: lost}
 		for i := range rows {
-			out.Rows[i] = NewExchange(&rows[i])
+			out.Rows[i] = row(&rows[i])
 		}
 		reply(w, http.StatusOK, out)
 	})
