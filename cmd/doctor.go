@@ -96,7 +96,7 @@ func runDoctor(ctx context.Context, f *factory, o *doctorOptions) error {
 	d := newDiagnosis(f, o)
 	defer d.close()
 	first := doctor.Run(ctx, doctorStage, d.checkSettings, d.checkRegistry, d.checkPorts, d.checkSessions, d.checkProxies)
-	second := doctor.Run(ctx, doctorStage, d.checkRights, d.checkAgents, d.checkClock, d.checkAddress, d.checkLeftovers, d.checkConsumers, d.checkProbe)
+	second := doctor.Run(ctx, doctorStage, d.checkRights, d.checkAgents, d.checkClock, d.checkAddress, d.checkLeftovers, d.checkSwitches, d.checkConsumers, d.checkProbe)
 	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) {
 		return cause
 	}

@@ -191,6 +191,22 @@ func (d *diagnosis) checkLeftovers(ctx context.Context) []doctor.Finding {
 	return l.Findings()
 }
 
+// checkSwitches finds only what is wrong with them; whether they may be read is one of
+// the rights.
+func (d *diagnosis) checkSwitches(ctx context.Context) []doctor.Finding {
+	if !d.reachable {
+		return nil
+	}
+	var s doctor.Switches
+	var bad consul.UnreadableSwitchErrors
+	if _, err := d.client.Switches(ctx); errors.As(err, &bad) {
+		for _, u := range bad {
+			s.Unreadable = append(s.Unreadable, doctor.Unreadable{Key: u.Key, What: u.Error(), Do: unreadHint(u)})
+		}
+	}
+	return s.Findings()
+}
+
 func (d *diagnosis) checkConsumers(ctx context.Context) (all []doctor.Finding) {
 	if !d.reachable || len(d.settings.Services) == 0 {
 		return nil

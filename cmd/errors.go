@@ -124,6 +124,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		untrusted   *tunnel.CertificateError
 		moved       *consul.RulesMovedError
 		broken      *consul.BrokenRevisionError
+		unread      *consul.UnreadableSwitchError
 	)
 	switch {
 	case errors.As(err, &exit):
@@ -197,12 +198,22 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitFailed, "look at it with `lane rules history` and `lane rules diff`, and do it again", false
 	case errors.As(err, &broken):
 		return exitFailed, "push a good document over it: it becomes the next revision", false
+	case errors.As(err, &unread):
+		return exitFailed, unreadHint(unread), false
 	case errors.As(err, &instances):
 		return exitFailed, "one that is registered with another agent: once more with that agent's address in CONSUL_HTTP_ADDR", false
 	case errors.As(err, &port):
 		return exitFailed, "take another address, or port 0 for a free one", false
 	}
 	return exitFailed, "", false
+}
+
+// unreadHint is what to do about a switch that cannot be read.
+func unreadHint(u *consul.UnreadableSwitchError) string {
+	if s := u.Service(); s != "" {
+		return "write over it: lane switch " + shellQuote(s) + " GROUP --force, or --clear --force; running routers go on with what they last read"
+	}
+	return "write over it with --force: `lane kill LANE --force` kills that lane alone, `lane unkill --all --force` none; running routers go on with what they last read, and one that starts kills all lanes"
 }
 
 // refusedHint is what to do about a relay's no.

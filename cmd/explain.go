@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -262,7 +263,7 @@ func (f *factory) engine(ctx context.Context, s *config.Settings, router *lane.R
 	if err != nil {
 		return err
 	}
-	watcher := consul.NewWatcher(client, consul.WatchOptions{Now: f.now})
+	watcher := consul.NewWatcher(client, consul.WatchOptions{Now: f.now, Log: f.logger(slog.LevelError)})
 	t, err := proxy.NewTransport(proxy.Config{Registry: watcher, Router: router, Carriers: &car, Names: names, Log: traffic.NewLog(1), Now: f.now})
 	if err != nil {
 		return err

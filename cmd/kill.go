@@ -16,6 +16,7 @@ import (
 type killOptions struct {
 	lane       string
 	all        bool
+	force      bool
 	deregister bool
 	drain      time.Duration
 	json       bool
@@ -41,6 +42,10 @@ it, serves requests with the lane's tag by the baseline. The tag is still passed
 env and tenant hold as before, and what is routed so is counted as killed, not as a
 fallback. Nothing is restarted, and sessions stay up: 'lane unkill' takes it back.
 
+What is killed already may stand in the registry in a form that cannot be read, written
+by somebody else. Then it refuses, and says what stands there: running routers go on
+with what they last read. --force writes over it, and nothing else is killed then.
+
 Killed instances can still be called at their own addresses. --deregister takes them
 out of the registry as well: they are marked as draining, get --drain to finish what
 is under way, and then their claims are dropped, which ends the sessions behind them,
@@ -63,8 +68,13 @@ and they are deregistered. It takes an operator's token ('lane rules policies').
 	c.Flags().BoolVar(&o.all, "all", false, "all lanes")
 	c.Flags().BoolVar(&o.deregister, "deregister", false, "take the lane's instances out of the registry, too")
 	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long --deregister waits for requests under way")
+	forceFlag(c, &o.force)
 	jsonFlag(c, &o.json)
 	return c
+}
+
+func forceFlag(c *cobra.Command, force *bool) {
+	c.Flags().BoolVar(force, "force", false, "write over a kill switch that cannot be read")
 }
 
 // laneOrAll wants either the name of a lane or --all.
@@ -88,7 +98,7 @@ func runKill(ctx context.Context, f *factory, o *killOptions) error {
 		return err
 	}
 	defer client.Close()
-	after, changed, err := client.Kill(ctx, name, o.all)
+	after, changed, err := client.Kill(ctx, name, o.all, o.force)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +53,8 @@ With --wait it returns when callers that keep a list of instances have dropped i
 (--cache-ttl), and the gateways' and sidecars' counters show that no request has gone
 to the other groups for as long as --watch says; else it exits 1.
 
-With SERVICE alone it lists the groups; without, what is switched and killed.`,
+With SERVICE alone it lists the groups; without, what is switched and killed. It exits 1
+if a switch stands in the registry in a form that cannot be read.`,
 		Example: `  lane switch order-service
   lane switch order-service green --wait
   lane switch order-service blue`,
@@ -68,7 +71,7 @@ With SERVICE alone it lists the groups; without, what is switched and killed.`,
 		},
 	}
 	c.Flags().BoolVar(&o.clear, "clear", false, "all groups are the baseline again")
-	c.Flags().BoolVar(&o.force, "force", false, "switch to a group without a healthy instance, too")
+	c.Flags().BoolVar(&o.force, "force", false, "switch to a group without a healthy instance, and over a switch that cannot be read")
 	c.Flags().BoolVar(&o.wait, "wait", false, "wait, and check that the other groups get no requests")
 	c.Flags().DurationVar(&o.cacheTTL, "cache-ttl", 35*time.Second, "how long callers keep a list of instances (Spring's default)")
 	c.Flags().DurationVar(&o.watch, "watch", 5*time.Second, "how long --wait then watches the other groups")
@@ -105,7 +108,7 @@ func runSwitch(ctx context.Context, f *factory, o *switchOptions) error {
 	if err := o.fits(groups); err != nil {
 		return err
 	}
-	before, changed, err := client.SetGroup(ctx, o.service, o.group)
+	before, changed, err := client.SetGroup(ctx, o.service, o.group, o.force)
 	if err != nil {
 		return err
 	}
@@ -217,6 +220,15 @@ type groupList struct {
 
 func listGroups(ctx context.Context, f *factory, client *consul.Client, o *switchOptions, groups []*group) error {
 	s, err := client.Switches(ctx)
+	var bad consul.UnreadableSwitchErrors
+	if errors.As(err, &bad) {
+		err = nil
+		for _, u := range bad {
+			if u.Service() == o.service {
+				return u
+			}
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -269,17 +281,29 @@ type switchList struct {
 	All    bool              `json:"all"`
 	Lanes  []string          `json:"lanes"`
 	Groups map[string]string `json:"groups"` // by service
+	// Unreadable are the switches that cannot be read; the other fields lack them.
+	Unreadable []unreadableSwitch `json:"unreadable,omitempty"`
+}
+
+type unreadableSwitch struct {
+	Key   string `json:"key"`
+	Value string `json:"value"` // its beginning
+	Why   string `json:"why"`
 }
 
 func listSwitches(ctx context.Context, f *factory, client *consul.Client, asJSON bool) error {
 	s, err := client.Switches(ctx)
-	if err != nil {
+	var bad consul.UnreadableSwitchErrors
+	if err != nil && !errors.As(err, &bad) {
 		return err
 	}
 	if asJSON {
 		list := switchList{Schema: "lane.switches/v1", All: s.KillAll, Lanes: newKillResult(s, false).Lanes, Groups: map[string]string{}}
 		maps.Copy(list.Groups, s.ActiveGroup)
-		return f.printJSON(list)
+		for _, u := range bad {
+			list.Unreadable = append(list.Unreadable, unreadableSwitch{u.Key, u.Value, u.Why})
+		}
+		return cmp.Or(f.printJSON(list), err)
 	}
 	t := printer.NewTable(f.io, "SWITCH", "OF", "TO").Whole()
 	if s.KillAll {
@@ -291,11 +315,14 @@ func listSwitches(ctx context.Context, f *factory, client *consul.Client, asJSON
 	for _, service := range slices.Sorted(maps.Keys(s.ActiveGroup)) {
 		t.Row(printer.Text("group"), printer.Text(service), printer.Text(s.ActiveGroup[service]))
 	}
-	if !s.KillAll && len(s.KilledLanes) == 0 && len(s.ActiveGroup) == 0 {
+	for _, u := range bad {
+		t.Row(printer.As(printer.Bad, "unreadable"), printer.Text(u.Key), printer.Text(traffic.Printable(u.Value)))
+	}
+	if !s.KillAll && len(s.KilledLanes) == 0 && len(s.ActiveGroup) == 0 && len(bad) == 0 {
 		_, err := fmt.Fprintln(f.io.Err, "nothing is switched: no lane is killed, and no service has an active group")
 		return err
 	}
-	return t.Flush()
+	return cmp.Or(t.Flush(), err)
 }
 
 // completeSwitch completes the services, and then the groups of one.

@@ -15,7 +15,10 @@ func newUnkillCmd(f *factory) *cobra.Command {
 		Short: "Switch a killed lane on again",
 		Long: `Take back 'lane kill': within seconds the lane's requests are routed to it again. With
 --all it takes back 'lane kill --all'; a lane that was killed by its name stays killed
-until it is named, and is listed.`,
+until it is named, and is listed.
+
+A kill switch that cannot be read is refused as 'lane kill' does; with --force nothing
+is killed afterwards.`,
 		Example: `  lane unkill dev-bob
   lane unkill --all`,
 		Args:              laneOrAll(&o.all),
@@ -28,6 +31,7 @@ until it is named, and is listed.`,
 		},
 	}
 	c.Flags().BoolVar(&o.all, "all", false, "take back that all lanes are killed")
+	forceFlag(c, &o.force)
 	jsonFlag(c, &o.json)
 	return c
 }
@@ -38,7 +42,7 @@ func runUnkill(ctx context.Context, f *factory, o *killOptions) error {
 		return err
 	}
 	defer client.Close()
-	after, changed, err := client.Unkill(ctx, name, o.all)
+	after, changed, err := client.Unkill(ctx, name, o.all, o.force)
 	if err != nil {
 		return err
 	}

@@ -77,16 +77,16 @@ func TestThePoliciesHold(t *testing.T) {
 	}
 	_, _, err = router.PushRules(deadline(t), draft(2, "four"))
 	denied("push as a router", err)
-	_, _, err = router.Kill(deadline(t), "dev-bob", false)
+	_, _, err = router.Kill(deadline(t), "dev-bob", false, false)
 	denied("kill as a router", err)
-	_, _, err = approver.Kill(deadline(t), "dev-bob", false)
+	_, _, err = approver.Kill(deadline(t), "dev-bob", false, false)
 	denied("kill as the approver", err)
-	_, changed, err = operator.Kill(deadline(t), "dev-bob", false)
+	_, changed, err = operator.Kill(deadline(t), "dev-bob", false, false)
 	may("kill as the operator", err)
 	if got, err := router.Switches(deadline(t)); err != nil || !changed || len(got.KilledLanes) != 1 {
 		t.Errorf("a router reads %+v, %v", got, err)
 	}
-	_, _, err = operator.SetGroup(deadline(t), "orders", "green")
+	_, _, err = operator.SetGroup(deadline(t), "orders", "green", false)
 	may("switch as the operator", err)
 	_, _, err = operator.PushRules(deadline(t), draft(2, "four"))
 	denied("push as the operator", err)

@@ -158,6 +158,9 @@ func (l *loop) take(e event) {
 		l.unwell = now
 	}
 	if e.changed || wasDenied {
+		if s == l.switches {
+			e.answer = l.readable(e.answer)
+		}
 		s.told = e.answer
 		if l.accept(s, now); s == l.declared {
 			l.review(now)

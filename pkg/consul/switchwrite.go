@@ -17,19 +17,26 @@ const (
 )
 
 // Switches reads the switches from the registry, not from a watch: for commands.
+// Those that cannot be read are UnreadableSwitchErrors, beside the others.
 func (c *Client) Switches(ctx context.Context) (lane.Switches, error) {
 	var pairs api.KVPairs
 	err := c.do(ctx, "read the switches", needSwitchesReads, func(ctx context.Context) (err error) {
 		pairs, _, err = c.list(ctx, switchesPrefix, query(ctx))
 		return err
 	})
-	return decodeSwitches(pairs), err
+	sw, bad := decodeSwitches(pairs)
+	if err == nil && len(bad) > 0 {
+		err = bad
+	}
+	return sw, err
 }
 
 // Kill has every router ignore the tag of the lane, or with all those of all
-// lanes. It returns what is killed afterwards, and whether that is news.
-func (c *Client) Kill(ctx context.Context, l lane.Name, all bool) (lane.Switches, bool, error) {
-	return c.editKills(ctx, l, all, func(v *killValue) {
+// lanes. It returns what is killed afterwards, and whether that is news. A value
+// that cannot be read is an *UnreadableSwitchError, and stays; force writes over it, and
+// then nothing else is killed.
+func (c *Client) Kill(ctx context.Context, l lane.Name, all, force bool) (lane.Switches, bool, error) {
+	return c.editKills(ctx, l, all, force, func(v *killValue) {
 		if all {
 			v.All = true
 			return
@@ -39,9 +46,9 @@ func (c *Client) Kill(ctx context.Context, l lane.Name, all bool) (lane.Switches
 }
 
 // Unkill takes a Kill back. A lane that was killed by its name stays killed when
-// all are not any more.
-func (c *Client) Unkill(ctx context.Context, l lane.Name, all bool) (lane.Switches, bool, error) {
-	return c.editKills(ctx, l, all, func(v *killValue) {
+// all are not any more. force is that of Kill.
+func (c *Client) Unkill(ctx context.Context, l lane.Name, all, force bool) (lane.Switches, bool, error) {
+	return c.editKills(ctx, l, all, force, func(v *killValue) {
 		if all {
 			v.All = false
 			return
@@ -50,7 +57,7 @@ func (c *Client) Unkill(ctx context.Context, l lane.Name, all bool) (lane.Switch
 	})
 }
 
-func (c *Client) editKills(ctx context.Context, l lane.Name, all bool, change func(*killValue)) (lane.Switches, bool, error) {
+func (c *Client) editKills(ctx context.Context, l lane.Name, all, force bool, change func(*killValue)) (lane.Switches, bool, error) {
 	if !all {
 		if _, err := lane.ParseName(string(l)); err != nil {
 			return lane.Switches{}, false, &ValidationError{Field: "lane", Value: string(l), Why: err.Error()}
@@ -58,12 +65,19 @@ func (c *Client) editKills(ctx context.Context, l lane.Name, all bool, change fu
 	}
 	var after killValue
 	changed, err := c.edit(ctx, editing{"write the kill switch", killKey, needSwitchesReads, needSwitches}, func(old []byte) ([]byte, error) {
-		before := decodeKill(old)
+		var before killValue
+		var bad *UnreadableSwitchError
+		if old != nil {
+			before, bad = decodeKill(old)
+		}
+		if bad != nil && !force {
+			return nil, bad
+		}
 		after = killValue{All: before.All, Lanes: append([]lane.Name{}, before.Lanes...)}
 		change(&after)
 		slices.Sort(after.Lanes)
 		after.Lanes = slices.Compact(after.Lanes)
-		if after.All == before.All && sameLanes(after.Lanes, before.Lanes) {
+		if bad == nil && after.All == before.All && sameLanes(after.Lanes, before.Lanes) {
 			return old, nil
 		}
 		return json.Marshal(after)
@@ -80,14 +94,22 @@ func sameLanes(sorted, other []lane.Name) bool {
 
 // SetGroup makes a group the only baseline of a service; "" makes all of its
 // instances the baseline again. It returns the group before, and whether the new
-// one is news.
-func (c *Client) SetGroup(ctx context.Context, service, group string) (before string, changed bool, err error) {
+// one is news. A value that cannot be read is an *UnreadableSwitchError, and stays, unless
+// force writes over it.
+func (c *Client) SetGroup(ctx context.Context, service, group string, force bool) (before string, changed bool, err error) {
 	if err := checkWatched(service); err != nil {
 		return "", false, err
 	}
+	if _, bad := decodeGroup(service, []byte(group)); bad != nil {
+		return "", false, &ValidationError{Field: "group", Value: group, Why: bad.Why}
+	}
 	changed, err = c.edit(ctx, editing{"switch " + service, groupPrefix + service, needSwitchesReads, needSwitches}, func(old []byte) ([]byte, error) {
-		before = decodeGroup(old)
-		if before == group {
+		var bad *UnreadableSwitchError
+		before, bad = decodeGroup(service, old)
+		if bad != nil && !force {
+			return nil, bad
+		}
+		if bad == nil && before == group {
 			return old, nil
 		}
 		return []byte(group), nil
@@ -118,7 +140,8 @@ func (c *Client) edit(ctx context.Context, w editing, change func(old []byte) ([
 		next := &api.KVPair{Key: w.key}
 		var old []byte
 		if pair != nil {
-			next.ModifyIndex, next.Flags, old = pair.ModifyIndex, pair.Flags, pair.Value
+			next.ModifyIndex, next.Flags = pair.ModifyIndex, pair.Flags
+			old = append([]byte{}, pair.Value...) // never nil: an empty value is one, too
 		}
 		if next.Value, err = change(old); err != nil {
 			return false, err

@@ -25,8 +25,8 @@ func TestKillAndUnkill(t *testing.T) {
 	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
 		withoutKills(t, c)
-		kill := func(l lane.Name, all bool) (lane.Switches, bool, error) { return c.Kill(deadline(t), l, all) }
-		unkill := func(l lane.Name, all bool) (lane.Switches, bool, error) { return c.Unkill(deadline(t), l, all) }
+		kill := func(l lane.Name, all bool) (lane.Switches, bool, error) { return c.Kill(deadline(t), l, all, false) }
+		unkill := func(l lane.Name, all bool) (lane.Switches, bool, error) { return c.Unkill(deadline(t), l, all, false) }
 		for i, s := range []struct {
 			do      func(lane.Name, bool) (lane.Switches, bool, error)
 			lane    lane.Name
@@ -65,16 +65,6 @@ func TestKillAndUnkill(t *testing.T) {
 	})
 }
 
-// A value that nobody can read switches nothing, and is no obstacle either.
-func TestKillOverAnUnreadableValue(t *testing.T) {
-	c := open(t, consultest.Embedded(t))
-	consul.PutKey(t, c, "lane/switches/kill", `{"all":"yes"}`)
-	got, changed, err := c.Kill(deadline(t), "dev-bob", false)
-	if err != nil || !changed || got.KillAll || !slices.Equal(got.KilledLanes, []lane.Name{"dev-bob"}) {
-		t.Errorf("%+v %v %v", got, changed, err)
-	}
-}
-
 func TestKillsAtOnceAreAllKept(t *testing.T) {
 	consultest.Each(t, func(t *testing.T, addr string) {
 		c := open(t, addr)
@@ -83,7 +73,7 @@ func TestKillsAtOnceAreAllKept(t *testing.T) {
 		var all sync.WaitGroup
 		for _, n := range names {
 			all.Go(func() {
-				if _, _, err := c.Kill(deadline(t), n, false); err != nil {
+				if _, _, err := c.Kill(deadline(t), n, false, false); err != nil {
 					t.Error(err)
 				}
 			})
@@ -107,7 +97,7 @@ func TestAKillThatIsAlwaysLate(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	if _, changed, err := open(t, f.addr).Kill(deadline(t), "dev-bob", false); err == nil || changed || n < 2 {
+	if _, changed, err := open(t, f.addr).Kill(deadline(t), "dev-bob", false, false); err == nil || changed || n < 2 {
 		t.Errorf("after %d tries: changed=%v, %v", n, changed, err)
 	}
 }
@@ -120,7 +110,7 @@ func TestSetGroup(t *testing.T) {
 			group, before string
 			changed       bool
 		}{{"", "", false}, {"blue", "", true}, {"blue", "blue", false}, {"green", "blue", true}, {"", "green", true}, {"", "", false}} {
-			before, changed, err := c.SetGroup(deadline(t), service, s.group)
+			before, changed, err := c.SetGroup(deadline(t), service, s.group, false)
 			if err != nil || before != s.before || changed != s.changed {
 				t.Errorf("step %d: %q %v %v, want %+v", i, before, changed, err, s)
 			}
@@ -128,7 +118,7 @@ func TestSetGroup(t *testing.T) {
 				t.Errorf("step %d: the registry has %q, %v", i, got.ActiveGroup[service], err)
 			}
 		}
-		if _, _, err := c.SetGroup(deadline(t), "no/service", "blue"); err == nil {
+		if _, _, err := c.SetGroup(deadline(t), "no/service", "blue", false); err == nil {
 			t.Error("a name with a slash is a key of another shape")
 		}
 	})

@@ -47,7 +47,7 @@ func TestAServerThatHasNotReadItsLogProvesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Kill(deadline(t), "dev-bob", false); err != nil {
+	if _, _, err := c.Kill(deadline(t), "dev-bob", false, false); err != nil {
 		t.Fatal(err)
 	}
 	reopened := make(chan struct{}, 8)

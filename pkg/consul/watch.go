@@ -24,13 +24,14 @@ type answer struct {
 	instances []lane.Instance
 	claims    []lane.Claim
 	switches  lane.Switches
-	filtered  bool          // cut by the registry's access control
-	contact   time.Duration // how long ago the answering server heard of its leader
+	unread    UnreadableSwitchErrors // beside them
+	filtered  bool                   // cut by the registry's access control
+	contact   time.Duration          // how long ago the answering server heard of its leader
 }
 
 func (a answer) same(b answer) bool {
 	return a.filtered == b.filtered && slices.Equal(a.instances, b.instances) && slices.Equal(a.claims, b.claims) &&
-		sameSwitches(a.switches, b.switches)
+		sameSwitches(a.switches, b.switches) && sameUnread(a.unread, b.unread)
 }
 
 // event is what a watch tells the loop.
@@ -123,7 +124,8 @@ func (c *Client) askClaims(ctx context.Context, o *api.QueryOptions) (answer, *a
 
 func (c *Client) askSwitches(ctx context.Context, o *api.QueryOptions) (answer, *api.QueryMeta, error) {
 	pairs, meta, err := c.list(ctx, switchesPrefix, o)
-	return answer{switches: decodeSwitches(pairs)}, meta,
+	sw, bad := decodeSwitches(pairs)
+	return answer{switches: sw, unread: bad}, meta,
 		c.explain(ctx, "watch the switches", `key:read on the prefix "lane/switches/"`, err)
 }
 

@@ -136,7 +136,7 @@ func TestAWrongClaimIsSeen(t *testing.T) {
 			[]string{asNobody, asBob, next, untrusted, customers}},
 		{"her lane is killed",
 			func(ctx context.Context, w *World) error {
-				_, _, err := w.client.Kill(ctx, laneAlice, false)
+				_, _, err := w.client.Kill(ctx, laneAlice, false, false)
 				return errors.Join(err, until(ctx, startLimit, "the routers know", func() bool {
 					return w.known(reviews, func(*lane.Service) bool { return true }) &&
 						!slices.ContainsFunc(w.routers, func(r *router) bool { return len(r.watcher.Catalog().Switches.KilledLanes) == 0 })

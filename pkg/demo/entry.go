@@ -258,7 +258,7 @@ func seeRollback(ctx context.Context, w *World) (string, error) {
 
 // seeKill kills alice's lane: each gateway and sidecar on the way has to know it.
 func seeKill(ctx context.Context, w *World) (string, error) {
-	if _, _, err := w.client.Kill(ctx, laneAlice, false); err != nil {
+	if _, _, err := w.client.Kill(ctx, laneAlice, false, false); err != nil {
 		return "", err
 	}
 	var a answer
@@ -286,7 +286,7 @@ func seeKill(ctx context.Context, w *World) (string, error) {
 }
 
 func seeUnkill(ctx context.Context, w *World) (string, error) {
-	if _, _, err := w.client.Unkill(ctx, laneAlice, false); err != nil {
+	if _, _, err := w.client.Unkill(ctx, laneAlice, false, false); err != nil {
 		return "", err
 	}
 	var seen string
