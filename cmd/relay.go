@@ -57,7 +57,7 @@ clients pin. It dials nothing that a client names: only instances that the regis
 holds, for sessions with --via relay.`,
 		Example: `  lane relay --listen 10.1.2.3:7443
   lane relay --listen :443 --cert relay.pem --key relay-key.pem --advertise 10.1.2.3
-  lane relay token create --user alice > token
+  lane relay token create --user alice --out token
   lane relay token revoke --user alice`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runRelay(c.Context(), f, o) },

@@ -61,7 +61,7 @@ func newTokenCreateCmd(f *factory) *cobra.Command {
 		Long: `Make a token, and print it. It is a secret: hand it over as a file with mode 0600
 (LANE_RELAY_TOKEN_FILE, or relay_token_file in lane.yaml), or in LANE_RELAY_TOKEN;
 never on a command line, which every user of a machine can read.`,
-		Example: `  lane relay token create --user alice > token
+		Example: `  lane relay token create --user alice --out token
   lane relay token create --user alice --services 'order-service,shop-*' --ttl 4h --out token`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return runTokenCreate(f, o) },

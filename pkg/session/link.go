@@ -16,6 +16,7 @@ import (
 	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/relay/facts"
+	"lane/pkg/token"
 	"lane/tunnel"
 )
 
@@ -38,6 +39,9 @@ const (
 	// linkLimit bounds the wait for the first link, and for what the relay does for a
 	// claim, which is a few calls of its registry.
 	linkLimit = 15 * time.Second
+	// tokenSoon is how long before its token's end a session speaks of it.
+	tokenSoon = 10 * time.Minute
+	tokenLook = 5 * time.Second
 	// graceOfRelay is how long a relay keeps an instance whose tunnel is lost.
 	graceOfRelay = 30 * time.Second
 )
@@ -109,6 +113,7 @@ type link struct {
 	state string
 	since time.Time
 	err   error
+	ends  time.Time       // of the token of the newest try; zero: not known
 	far   map[string]*far // by claim
 }
 
@@ -116,7 +121,7 @@ type link struct {
 func (s *session) prepareLink() (err error) {
 	l := &link{o: s.o.Relay, s: s, first: make(chan struct{}), ended: make(chan struct{}), state: control.RelayConnecting, since: s.o.Now(), far: map[string]*far{}}
 	l.agent, err = tunnel.NewAgent(tunnel.AgentConfig{
-		URL: l.o.URL, Pin: l.o.Pin, Roots: l.o.Roots, Token: l.o.Token, Proxy: l.o.Proxy, Client: l.o.Client,
+		URL: l.o.URL, Pin: l.o.Pin, Roots: l.o.Roots, Token: l.token, Proxy: l.o.Proxy, Client: l.o.Client,
 		Install: s.o.Install, Host: s.o.Host, Handle: l.handle, Notify: l.notify, Log: s.o.Log,
 	})
 	if err != nil {
@@ -126,6 +131,59 @@ func (s *session) prepareLink() (err error) {
 	s.link = l
 	s.mu.Unlock()
 	return nil
+}
+
+// token gives the token for a link, and keeps when it ends.
+func (l *link) token(ctx context.Context) (string, error) {
+	text, err := l.o.Token(ctx)
+	if err == nil {
+		l.mu.Lock()
+		l.ends, _ = token.Ends(text)
+		l.mu.Unlock()
+	}
+	return text, err
+}
+
+// ending says that the token ends soon, and when; "" if it does not, or if another one
+// lies ready for the link after this. It reads the token.
+func (l *link) ending(ctx context.Context) (text string, ends time.Time) {
+	l.mu.Lock()
+	ends = l.ends
+	l.mu.Unlock()
+	now := l.s.o.Now()
+	if ends.IsZero() || ends.Sub(now) > tokenSoon {
+		return "", ends
+	}
+	if next, err := l.o.Token(ctx); err == nil {
+		if e, ok := token.Ends(next); ok && e.Sub(now) > tokenSoon {
+			return "", ends
+		}
+	}
+	left := "has ended"
+	if d := ends.Sub(now); d > 0 {
+		left = "ends in " + spell(d)
+	}
+	return fmt.Sprintf("the token for the relay %s (%s), and this session with it, unless relay_token_file holds a new one by then",
+		left, ends.UTC().Format(time.RFC3339)), ends
+}
+
+// watchToken notes once for each token that it ends soon.
+func (l *link) watchToken(ctx context.Context) error {
+	tick := time.NewTicker(tokenLook)
+	defer tick.Stop()
+	var told time.Time
+	for {
+		if text, ends := l.ending(ctx); text != "" && !ends.Equal(told) {
+			told = ends
+			l.s.event("%s", text)
+			l.s.o.Log.Warn(text)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // connect opens the tunnel, and waits for it.
@@ -146,6 +204,7 @@ func (s *session) connect(ctx, life context.Context, parts *parts) error {
 	defer limit.Stop()
 	select {
 	case <-l.first:
+		parts.run(life, l.watchToken)
 		return nil
 	case <-l.ended:
 		return errPartOf(l.why)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,11 +47,15 @@ func (w *world) relayed() (by *session.Relay, end func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	now := time.Now().Truncate(time.Second)
-	text, err := token.Sign(key, &token.Grant{ID: token.NewID(), User: "alice", Lanes: []string{string(w.lane)}, Services: []string{"*"}, Issued: now, Expires: now.Add(time.Hour)})
-	if err != nil {
-		w.t.Fatal(err)
+	w.sign = func(life time.Duration) string {
+		now := time.Now().Truncate(time.Second)
+		text, err := token.Sign(key, &token.Grant{ID: token.NewID(), User: "alice", Lanes: []string{string(w.lane)}, Services: []string{"*"}, Issued: now, Expires: now.Add(life)})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return text
 	}
+	text := w.sign(time.Hour)
 	up := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -211,5 +216,66 @@ func TestTooManyTunnels(t *testing.T) {
 	if err := session.Expose(t.Context(), session.ExposeOptions{Relay: by, Lane: w.lane, Name: "debugger", Local: []string{"127.0.0.1:1"},
 		Install: "box", Host: "box", Log: slog.New(slog.DiscardHandler), Now: time.Now, Ready: func(string, string) {}}); !errors.As(err, &no) || no.Code != 429 {
 		t.Errorf("an exposed port: %v", err)
+	}
+}
+
+// A token that ends soon is told, until another one lies ready; with that the session
+// outlives it.
+func TestATokenThatEndsSoonIsToldAndReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, consultest.Embedded(t))
+	o := w.options("box")
+	o.Relay, _ = w.relayed()
+	var now atomic.Pointer[string]
+	set := func(life time.Duration) { text := w.sign(life); now.Store(&text) }
+	set(30 * time.Second)
+	o.Relay.Token = func(context.Context) (string, error) { return *now.Load(), nil }
+	r := run(t, o)
+	r.up()
+	soon := func(all []string) bool {
+		return slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "the token for the relay ends in ") })
+	}
+	history := func(st control.Status) (out []string) {
+		for _, e := range st.History {
+			out = append(out, e.Text)
+		}
+		return out
+	}
+	eventually(t, "it is told", func() bool { st := r.status(); return soon(st.Warnings) && soon(history(st)) })
+	set(time.Hour)
+	if st := r.status(); soon(st.Warnings) {
+		t.Errorf("another one lies ready: %q", st.Warnings)
+	}
+	eventually(t, "the session is back by the new one", func() bool {
+		st := r.status()
+		return st.Relay.State == control.RelayOK && slices.ContainsFunc(history(st), func(s string) bool { return strings.Contains(s, "the relay is back") }) &&
+			st.Services[0].State == control.StateUp
+	})
+	if err := r.stop(); !errors.Is(err, errEnd) {
+		t.Error(err)
+	}
+}
+
+// One that is not replaced ends the session, and one with time left is not spoken of.
+func TestATokenThatIsNotReplacedEndsTheSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, consultest.Embedded(t))
+	o := w.options("box")
+	o.Relay, _ = w.relayed()
+	long := run(t, o)
+	if st := long.up(); len(st.Relay.Error) != 0 || slices.ContainsFunc(st.Warnings, func(s string) bool { return strings.Contains(s, "token") }) {
+		t.Errorf("with an hour left: %q", st.Warnings)
+	}
+	if err := long.stop(); !errors.Is(err, errEnd) {
+		t.Error(err)
+	}
+	o = w.options("box")
+	by, _ := w.relayed()
+	short := w.sign(10 * time.Second)
+	by.Token = func(context.Context) (string, error) { return short, nil }
+	o.Relay = by
+	var no *session.RelayRefusedError
+	if err := run(t, o).wait(); !errors.As(err, &no) || no.Code != 401 || !strings.Contains(no.Text, "expired") {
+		t.Errorf("Run = %v", err)
 	}
 }

@@ -191,7 +191,14 @@ func (s *session) at(ctx context.Context, name string) error {
 }
 
 // Status implements control.Session.
-func (s *session) Status(context.Context) control.Status {
+func (s *session) Status(ctx context.Context) control.Status {
+	s.mu.Lock()
+	link := s.link
+	s.mu.Unlock()
+	ending := ""
+	if link != nil { // it reads a file: without the lock
+		ending, _ = link.ending(ctx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := control.Status{Schema: control.StatusSchema, Lane: s.o.Lane, Owner: s.o.Owner, Host: s.o.Host,
@@ -224,6 +231,9 @@ func (s *session) Status(context.Context) control.Status {
 	for _, v := range s.services {
 		st.Services = append(st.Services, v.status(s.state))
 		st.Warnings = append(st.Warnings, v.told()...)
+	}
+	if ending != "" {
+		st.Warnings = append(st.Warnings, ending)
 	}
 	return st
 }

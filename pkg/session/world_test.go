@@ -39,6 +39,7 @@ type world struct {
 	front *front
 	lane  lane.Name
 	local *local
+	sign  func(life time.Duration) string // a token of the relay's; set by relayed
 }
 
 func newWorld(t *testing.T, addr string) *world {

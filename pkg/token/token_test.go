@@ -295,3 +295,21 @@ func TestTheListHoldsNoToken(t *testing.T) {
 		}
 	}
 }
+
+// A holder reads when the own token ends, whoever has signed it, and nothing of what is
+// none.
+func TestEnds(t *testing.T) {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	if got, ok := token.Ends(sign(t, jwt.SigningMethodEdDSA, key, jwt.MapClaims{"exp": end.Unix()})); !ok || !got.Equal(end) {
+		t.Errorf("%v %v", got, ok)
+	}
+	for name, text := range map[string]string{"nothing": "", "no token": "a.b.c", "no end": sign(t, jwt.SigningMethodEdDSA, key, jwt.MapClaims{"sub": "alice"}), "too long": strings.Repeat("a", 9<<10)} {
+		if got, ok := token.Ends(text); ok {
+			t.Errorf("%s ends at %v", name, got)
+		}
+	}
+}
