@@ -48,7 +48,11 @@ func bodyLines(b *traffic.Body, n int64, h traffic.Head, t text, w int) []cell {
 		if kind == traffic.BodyJSON && json.Indent(&out, masked, "", "  ") == nil {
 			masked = out.Bytes()
 		}
-		p.text(masked)
+		if kind == traffic.BodyMultipart && traffic.KindOf("", "", masked) == traffic.BodyBinary {
+			p.hex(masked)
+		} else {
+			p.text(masked)
+		}
 	}
 	return p.lines
 }

@@ -166,10 +166,11 @@ func bodyText(b *traffic.Body, mime, coding string) (text, encoding, comment str
 		comment = "cut: only the first bytes were kept"
 	}
 	kind := traffic.KindOf(mime, coding, b.Bytes)
-	if kind == traffic.BodyBinary || kind == traffic.BodyGRPC || !utf8.Valid(b.Bytes) {
-		return base64.StdEncoding.EncodeToString(b.Bytes), "base64", comment
+	masked := traffic.MaskBody(kind, b.Bytes)
+	if kind == traffic.BodyBinary || kind == traffic.BodyGRPC || !utf8.Valid(masked) {
+		return base64.StdEncoding.EncodeToString(masked), "base64", comment
 	}
-	return string(traffic.MaskBody(kind, b.Bytes)), "", comment
+	return string(masked), "", comment
 }
 
 // fields are a head's, cookies among them, with their secrets masked. Cookies have

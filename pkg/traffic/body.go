@@ -6,9 +6,7 @@ import (
 	"compress/zlib"
 	"io"
 	"mime"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -54,6 +52,7 @@ const (
 	BodyForm
 	BodyGRPC
 	BodyBinary
+	BodyMultipart
 )
 
 // KindOf says what a body is by its Content-Type, its Content-Encoding and, as
@@ -66,15 +65,18 @@ func KindOf(contentType, encoding string, b []byte) BodyKind {
 	switch {
 	case media == "application/grpc" || strings.HasPrefix(media, "application/grpc+"):
 		return BodyGRPC
-	case encoding != "" && !strings.EqualFold(encoding, "identity"), !isText(b):
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
+		return BodyBinary
+	case strings.HasPrefix(media, "multipart/") && delimiter(b) != nil: // whatever its files are
+		return BodyMultipart
+	case !isText(b):
 		return BodyBinary
 	case media == "application/json" || strings.HasSuffix(media, "+json"):
 		return BodyJSON
+	case startsJSON(b): // curl -d sends it as a form's
+		return BodyJSON
 	case media == "application/x-www-form-urlencoded":
 		return BodyForm
-	}
-	if t := bytes.TrimLeft(b, " \t\r\n"); len(t) > 0 && (t[0] == '{' || t[0] == '[') {
-		return BodyJSON
 	}
 	return BodyText
 }
@@ -93,30 +95,6 @@ func isText(b []byte) bool {
 		b = b[n:]
 	}
 	return true
-}
-
-// member is a member of a JSON object whose value is no object and no array. It
-// works on JSON that was cut as well.
-var member = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`("(?:[^"\\]|\\.)*")(\s*:\s*)("(?:[^"\\]|\\.)*"?|-?[0-9][0-9.eE+-]*|true|false)`)
-})
-
-// MaskBody masks what the names of form fields and JSON members say is secret.
-// Spelling and order stay.
-func MaskBody(kind BodyKind, b []byte) []byte {
-	switch kind {
-	case BodyForm:
-		return []byte(maskQuery(string(b)))
-	case BodyJSON, BodyText:
-		return member().ReplaceAllFunc(b, func(m []byte) []byte {
-			parts := member().FindSubmatch(m)
-			if !secretName(strings.Trim(string(parts[1]), `"`)) {
-				return m
-			}
-			return []byte(string(parts[1]) + string(parts[2]) + `"` + Masked + `"`)
-		})
-	}
-	return b
 }
 
 // decodedMost bounds what becomes of a compressed body.

@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"net/url"
 	"strconv"
 	"strings"
 	"unicode"
@@ -91,22 +90,34 @@ func SecretHeader(name string) bool {
 // exchange is looked at.
 var joined = strings.NewReplacer("-", "", "_", "", ".", "")
 
-// secretName reports whether a part of the name is one of the secret words;
-// clientSecret and client_secret are the same name.
+// secretName reports whether a part of the name is one of the secret words, or the
+// plural of one; clientSecret and client_secret are the same name.
 func secretName(name string) bool {
-	name = strings.ToLower(name)
-	if secretWords[joined.Replace(name)] {
+	if secretWord(joined.Replace(strings.ToLower(name))) {
 		return true
 	}
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool {
-		return r == '-' || r == '_' || r == '.' || r == '[' || r == ']'
+		return r == '-' || r == '_' || r == '.' || r == '[' || r == ']' || r == ' '
 	}) {
-		if secretWords[part] {
+		if secretWord(strings.ToLower(part)) {
 			return true
+		}
+		from := 0
+		for i := 1; i <= len(part); i++ {
+			if i == len(part) || isUpper(part[i]) && !isUpper(part[i-1]) {
+				if (from > 0 || i < len(part)) && secretWord(strings.ToLower(part[from:i])) {
+					return true
+				}
+				from = i
+			}
 		}
 	}
 	return false
 }
+
+func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
+
+func secretWord(s string) bool { return secretWords[s] || secretWords[strings.TrimSuffix(s, "s")] }
 
 // MaskHeaderValue masks one value of a header if the name or the value asks for
 // it. URLs in a value (Location, Referer) keep their form, not their secrets.
@@ -170,32 +181,8 @@ func MaskURL(raw string) string {
 	return path + "?" + maskQuery(query) + frag
 }
 
-// maskQuery masks secret values of a=b&c=d, separated by & or ;.
-func maskQuery(q string) string {
-	var b strings.Builder
-	b.Grow(len(q))
-	for len(q) > 0 {
-		end := strings.IndexAny(q, "&;")
-		pair, sep := q, ""
-		if end >= 0 {
-			pair, sep = q[:end], q[end:end+1]
-		}
-		name, value, ok := strings.Cut(pair, "=")
-		plain, err := url.QueryUnescape(name)
-		if err != nil {
-			plain = name
-		}
-		if ok && value != "" && secretName(plain) {
-			pair = name + "=" + Masked
-		}
-		b.WriteString(pair + sep)
-		if end < 0 {
-			break
-		}
-		q = q[end+1:]
-	}
-	return b.String()
-}
+// maskQuery masks secret values of a=b&c=d.
+func maskQuery(q string) string { return maskPairs(q, 0) }
 
 // maskUserinfo masks the password in scheme://user:password@host.
 func maskUserinfo(raw string) string {
