@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"lane/pkg/control"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -60,10 +62,27 @@ func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error
 		"HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "LANE_OWNER=alice", "LANE_PROXY_LISTEN=127.0.0.1:0",
 		"NO_PROXY=", "HTTP_PROXY=")
 	env.Defer(func() {
+		w.endSessions()
 		w.close()
 		_ = os.RemoveAll(dir)
 	})
 	return w, nil
+}
+
+// endSessions kills what a story that failed halfway has left running: detached, it
+// would go on for ever, and register at whatever has its registry's port next.
+func (w *world) endSessions() {
+	ctx, cancel := storyContext()
+	defer cancel()
+	found, _, err := control.Sessions(ctx, w.runtime)
+	if err != nil {
+		return // no session was ever there
+	}
+	for _, f := range found {
+		if p, err := os.FindProcess(f.Status.PID); err == nil && f.Status.PID != os.Getpid() {
+			_ = p.Kill() // its guardian removes what it had
+		}
+	}
 }
 
 func (w *world) close() {
