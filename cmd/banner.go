@@ -16,6 +16,9 @@ func (f *factory) banner(to io.Writer, st *control.Status) error {
 		fmt.Fprintf(&b, "  %-9s %s\n", what, traffic.Printable(fmt.Sprintf(format, a...)))
 	}
 	fmt.Fprintf(&b, "lane %s is up\n", st.Lane)
+	if st.Killed != "" {
+		line("killed", "%s", st.KilledWord())
+	}
 	try := "SERVICE"
 	for _, v := range st.Services {
 		try = v.Name

@@ -33,6 +33,10 @@ func runLs(ctx context.Context, f *factory, o *lsOptions) error {
 		return err
 	}
 	all := printer.NewLanes(claims, instances)
+	killed := f.killed(ctx)
+	for i := range all.Lanes {
+		all.Lanes[i].Killed = killed(lane.Name(all.Lanes[i].Lane))
+	}
 	if o.json {
 		return f.printJSON(all)
 	}
@@ -41,6 +45,20 @@ func runLs(ctx context.Context, f *factory, o *lsOptions) error {
 		return err
 	}
 	return printer.PrintLanes(f.io, all)
+}
+
+// killed tells which lanes are killed, and says so where nobody can tell.
+func (f *factory) killed(ctx context.Context) func(lane.Name) bool {
+	client, err := f.registry()
+	var s lane.Switches
+	if err == nil {
+		defer client.Close()
+		s, err = client.Switches(ctx)
+	}
+	if err != nil {
+		fmt.Fprintf(f.io.Err, "which lanes are killed is not known: %v\n", err)
+	}
+	return s.Killed
 }
 
 // registered is what the registry holds of one lane, or of all.

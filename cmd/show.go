@@ -43,6 +43,7 @@ func runShow(ctx context.Context, f *factory, o *showOptions) error {
 	if len(details) == 0 {
 		return &noDataError{msg: "the registry has no lane " + o.lane, hint: "`lane ls` lists those that there are"}
 	}
+	details[0].Killed = f.killed(ctx)(name)
 	if o.json {
 		return f.printJSON(details[0])
 	}

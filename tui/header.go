@@ -40,6 +40,9 @@ func (m *model) header() string {
 		case s.State == control.SessionWaking:
 			add("WAKING", warnText)
 		}
+		if s.Killed != "" {
+			add("KILLED", badText)
+		}
 		if m.list.paused {
 			add("PAUSED (view only)", warnText)
 		}

@@ -24,6 +24,7 @@ type Status struct {
 	Log      string         `json:"log,omitempty"`    // path of a detached session's log
 	Child    string         `json:"child,omitempty"`  // the command that the session runs
 	State    string         `json:"state"`            // starting | up | waking | draining
+	Killed   string         `json:"killed,omitempty"` // lane | all: the kill switch that sends its requests to the baseline
 	Registry RegistryStatus `json:"registry"`
 	Relay    *RelayStatus   `json:"relay,omitempty"` // of a session that comes in by one
 	Services []Service      `json:"services"`
@@ -54,6 +55,23 @@ type RelayStatus struct {
 	RoundTrip float64   `json:"round_trip,omitempty"` // to the relay and back, in seconds, as last measured
 	Outgoing  bool      `json:"outgoing,omitempty"`   // calls to services go through it too
 	Error     string    `json:"error,omitempty"`      // why it is not ok
+}
+
+// What a lane can be killed by.
+const (
+	KilledLane = "lane" // its name
+	KilledAll  = "all"  // all lanes are
+)
+
+// KilledWord says what Killed means to a person, and what ends it; empty for none.
+func (s *Status) KilledWord() string {
+	switch s.Killed {
+	case KilledLane:
+		return "the baseline serves its requests: lane unkill " + string(s.Lane)
+	case KilledAll:
+		return "all lanes are, the baseline serves their requests: lane unkill --all, or lane switch says why"
+	}
+	return ""
 }
 
 // States of a tunnel.

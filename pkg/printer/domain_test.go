@@ -50,9 +50,9 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		v    any
 		want string
 	}{
-		{Lanes{}, "schema lanes lanes.lane lanes.state lanes.owners lanes.services lanes.services.service lanes.services.state " +
+		{Lanes{}, "schema lanes lanes.lane lanes.state lanes.killed lanes.owners lanes.services lanes.services.service lanes.services.state " +
 			"lanes.services.owner lanes.services.host lanes.services.since"},
-		{LaneDetail{}, "schema lane state services services.service services.state services.owner services.host services.since " +
+		{LaneDetail{}, "schema lane state killed services services.service services.state services.owner services.host services.since " +
 			"services.declared services.mode services.registered services.session services.install services.active services.instances " +
 			"services.instances.id services.instances.registered services.instances.addr services.instances.node services.instances.health " +
 			"services.instances.note services.instances.owner services.instances.local services.instances.draining services.instances.weight " +
@@ -79,7 +79,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		{ExplainedColor{}, "rules entry source rule lane rejected asked asked.rule asked.source asked.priority asked.line asked.lane asked.hit " +
 			"asked.why asked.percent asked.bucket asked.whitelist warnings"},
 		{Settings{}, "schema settings settings.key settings.value settings.source"},
-		{control.Status{}, "schema lane owner host pid started proxy mitm ca bodies log child state registry registry.address registry.state registry.since " +
+		{control.Status{}, "schema lane owner host pid started proxy mitm ca bodies log child state killed registry registry.address registry.state registry.since " +
 			"registry.error relay services services.name services.registered services.id services.mode services.guard services.local services.state " +
 			"services.note counts counts.exchanges counts.matched counts.fallbacks counts.errors counts.guard counts.external warnings history history.at history.text"},
 	} {

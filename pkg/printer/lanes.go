@@ -30,7 +30,8 @@ type Lanes struct {
 // LaneRow is one lane in short.
 type LaneRow struct {
 	Lane     string         `json:"lane"`
-	State    string         `json:"state"` // of the worst service
+	State    string         `json:"state"`            // of the worst service
+	Killed   bool           `json:"killed,omitempty"` // the baseline serves its requests
 	Owners   []string       `json:"owners"`
 	Services []ServiceState `json:"services"`
 }
@@ -49,6 +50,7 @@ type LaneDetail struct {
 	Schema   string        `json:"schema"`
 	Lane     string        `json:"lane"`
 	State    string        `json:"state"`
+	Killed   bool          `json:"killed,omitempty"` // the baseline serves its requests
 	Services []LaneService `json:"services"`
 }
 
@@ -202,7 +204,11 @@ func PrintLanes(s *iostreams.IOStreams, l Lanes) error {
 			// The first holder's own clock: those of two machines cannot be compared.
 			since = cmp.Or(since, v.Since)
 		}
-		t.Row(As(Lane, row.Lane), As(stateRole(row.State), row.State), Text(strings.Join(names, ", ")),
+		state := As(stateRole(row.State), row.State)
+		if row.Killed {
+			state = As(Bad, "killed, "+row.State)
+		}
+		t.Row(As(Lane, row.Lane), state, Text(strings.Join(names, ", ")),
 			Text(strings.Join(row.Owners, ", ")), As(Dim, since))
 	}
 	return t.Flush()
@@ -212,6 +218,9 @@ func PrintLanes(s *iostreams.IOStreams, l Lanes) error {
 func PrintLane(s *iostreams.IOStreams, d *LaneDetail) error {
 	t := NewTable(s).Whole()
 	t.Row(Text("lane"), As(Lane, d.Lane), As(stateRole(d.State), d.State))
+	if d.Killed {
+		t.Row(Text("killed"), As(Bad, "the baseline serves its requests"))
+	}
 	for _, v := range d.Services {
 		t.Row(Text("service"), Text(v.Service), As(stateRole(v.State), v.State))
 		held := "not claimed: an instance that is missing here is a fallback"

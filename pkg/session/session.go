@@ -223,6 +223,7 @@ func (s *session) Status(ctx context.Context) control.Status {
 		for _, v := range s.services {
 			st.Warnings = append(st.Warnings, company(cat, s.o.Lane, v)...)
 		}
+		st.Killed = killed(&cat.Switches, s.o.Lane)
 		st.Registry.State, st.Registry.Since = stateWord(trust.State), trust.Since
 		if err := s.watcher.Err(); err != nil {
 			st.Registry.Error = err.Error()
@@ -262,6 +263,17 @@ func (v view) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint6
 
 // Exchange is one exchange, with its bodies and its secrets, if it is still kept.
 func (v view) Exchange(seq uint64) (traffic.Exchange, bool) { return v.s.log.Get(seq) }
+
+// killed is by what the lane is killed, if it is.
+func killed(sw *lane.Switches, l lane.Name) string {
+	switch {
+	case slices.Contains(sw.KilledLanes, l):
+		return control.KilledLane // an unkill of all would not be enough
+	case sw.KillAll:
+		return control.KilledAll
+	}
+	return ""
+}
 
 // stateWord is a trust in one word.
 func stateWord(t lane.RegistryState) string {

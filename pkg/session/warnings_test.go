@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"lane/pkg/control"
 	"lane/pkg/lane"
 )
 
@@ -35,5 +36,22 @@ func TestWarnings(t *testing.T) {
 	}
 	if got := warnings(lane.NewCatalog(lane.Trust{}, nil, lane.Switches{}), []string{"orders"}); len(got) != 0 {
 		t.Errorf("a service that nobody knows yet: %q", got)
+	}
+}
+
+func TestKilledBy(t *testing.T) {
+	for _, c := range []struct {
+		sw   lane.Switches
+		want string
+	}{
+		{lane.Switches{}, ""},
+		{lane.Switches{KilledLanes: []lane.Name{"dev-bob"}}, ""},
+		{lane.Switches{KilledLanes: []lane.Name{"dev-bob", "dev-alice"}}, control.KilledLane},
+		{lane.Switches{KillAll: true}, control.KilledAll},
+		{lane.Switches{KillAll: true, KilledLanes: []lane.Name{"dev-alice"}}, control.KilledLane},
+	} {
+		if got := killed(&c.sw, "dev-alice"); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.sw, got, c.want)
+		}
 	}
 }
