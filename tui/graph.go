@@ -119,6 +119,7 @@ type graph struct {
 	services map[string]*sides
 	own      map[string]bool // services of this session
 	more     int             // edges beyond the bound
+	nobody   uint64          // calls that lane itself had to answer: nobody served them
 }
 
 const edgesMost = 300
@@ -169,6 +170,10 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[st
 		if e.Service == "" {
 			continue
 		}
+		if unserved(e) {
+			g.nobody++
+			continue
+		}
 		s := g.services[e.Service]
 		if s == nil {
 			if len(g.services) == edgesMost {
@@ -181,7 +186,7 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[st
 		case traffic.RouteLane:
 			s.lane.add(e, at)
 		case traffic.RouteError:
-			if e.Lane != "" {
+			if e.Lane != "" && !e.Fallback() {
 				s.lane.add(e, at)
 			} else {
 				s.base.add(e, at)
@@ -198,6 +203,14 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[st
 		slices.Sort(s.base.took)
 	}
 	return g
+}
+
+// unserved says that an exchange reached neither the lane nor the baseline: lane itself
+// answered, before it had an instance. What came to a guard by its lane has reached
+// the lane, if not the process.
+func unserved(e *traffic.Exchange) bool {
+	return traffic.Route(e) == traffic.RouteError && e.Addr == "" && e.Instance == "" &&
+		(e.Front != traffic.FrontGuard || e.Lane == "")
 }
 
 func (g *graph) edge(k edge) *figures {
@@ -413,8 +426,14 @@ func (m *model) sidesLines(w int, span time.Duration) []cell {
 		x, y := g.services[a], g.services[b]
 		return cmp.Or(cmp.Compare(y.lane.n+y.base.n, x.lane.n+x.base.n), cmp.Compare(a, b))
 	})
+	nobody := func(lines []cell) []cell {
+		if g.nobody > 0 {
+			lines = append(lines, cell{cut(plural(int(g.nobody), "call")+" with an error of lane's own, served by nobody: in neither column", w), warnText})
+		}
+		return lines
+	}
 	if len(names) == 0 {
-		return nil
+		return nobody(nil)
 	}
 	// name | /s err p50 p95 trend | /s err p50 p95 trend
 	const each = 6 + 6 + 6 + 6
@@ -442,5 +461,6 @@ func (m *model) sidesLines(w int, span time.Duration) []cell {
 		most := max(slices.Max(s.lane.steps[:]), slices.Max(s.base.steps[:]))
 		lines = append(lines, cell{cut(fit(m.fixed.text.clean(n, 200), nameW)+" | "+half(&s.lane, most)+" | "+half(&s.base, most), w), plain})
 	}
+	lines = nobody(lines)
 	return append(lines, cell{}, cell{cut("* served from here  > in place of the lane  ! some failed  x turned away", w), faint})
 }

@@ -56,6 +56,37 @@ func TestGraphCountsOnce(t *testing.T) {
 	}
 }
 
+// What lane itself had to answer is an error of neither side; what failed at an
+// instance is one of that instance's.
+func TestGraphErrorsOfNobody(t *testing.T) {
+	at := scene.Now().Add(-time.Minute)
+	row := func(code lane.Code, name lane.Name, kind lane.Kind, addr string) traffic.Exchange {
+		return traffic.Exchange{Start: at, Front: traffic.FrontForward, Service: "users", Lane: name, Kind: kind, Code: code, Status: 503, Addr: addr}
+	}
+	rows := []traffic.Exchange{row(lane.CodeTagInvalid, "", lane.KindError, ""), row(lane.CodeNoInstances, "", lane.KindError, ""),
+		row(lane.CodeNoInstances, "dev-alice", lane.KindError, "")}
+	g := graphOf(rows, "")
+	if g.nobody != 3 || g.n != 3 || len(g.services) != 0 {
+		t.Errorf("%d of nobody, %d calls, %v", g.nobody, g.n, g.services)
+	}
+	u := newUser(t, 80, 24).status().rows(rows...).keys("g")
+	u.wantScreen("ERR", "3 calls with an error of lane's own, served by nobody", "not:LANE AGAINST BASELINE")
+	// The twins.
+	at503 := []traffic.Exchange{{Start: at, Front: traffic.FrontForward, Service: "users", Kind: lane.KindBaseline, Status: 503, Addr: "10.2.0.1:80", Instance: "users-1"},
+		row(lane.CodeNoInstances, "", lane.KindBaseline, "10.2.0.1:80"), row(lane.CodeNoInstances, "dev-alice", lane.KindLaneMatch, "10.2.0.2:80"),
+		row(lane.CodeNoInstances, "dev-alice", lane.KindFallback, "10.2.0.1:80")}
+	g = graphOf(at503, "")
+	if s := g.services["users"]; g.nobody != 0 || s == nil || s.base.failed != 3 || s.lane.failed != 1 {
+		t.Errorf("%d of nobody, %+v", g.nobody, s)
+	}
+	mine := row(lane.CodeNoInstances, "dev-alice", lane.KindLaneMatch, "")
+	mine.Front = traffic.FrontGuard
+	if g := graphOf([]traffic.Exchange{mine}, ""); g.nobody != 0 || g.in("users").failed != 1 {
+		t.Errorf("%d of nobody: the guard was reached", g.nobody)
+	}
+	newUser(t, 80, 24).status().rows(at503...).keys("g").wantScreen("LANE AGAINST BASELINE", "not:served by nobody")
+}
+
 // Services that call each other are drawn, each once.
 func TestTreeEnds(t *testing.T) {
 	g := graph{edges: map[edge]*figures{{"a", "b", "LANE"}: {n: 1}, {"b", "a", "LANE"}: {n: 1}, {"b", "b", "BASE"}: {n: 1}}}

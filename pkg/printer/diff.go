@@ -45,6 +45,22 @@ func (d *Diff) Masked() {
 // diffValueMost bounds one value, in bytes.
 const diffValueMost = 2000
 
+// failed says which of the two had no answer of a service, and why.
+func (d *Diff) failed() string {
+	base, in := d.Baseline.Error, d.InLane.Error
+	switch {
+	case base == "" && in == "":
+		return ""
+	case base == in:
+		return "both failed: " + Line(base)
+	case in == "":
+		return "the baseline failed: " + Line(base)
+	case base == "":
+		return "the lane failed: " + Line(in)
+	}
+	return "both failed: the baseline: " + Line(base) + "; the lane: " + Line(in)
+}
+
 // PrintDiff prints it as text.
 func PrintDiff(s *iostreams.IOStreams, d *Diff) error {
 	var b strings.Builder
@@ -61,10 +77,15 @@ func PrintDiff(s *iostreams.IOStreams, d *Diff) error {
 		}
 		fmt.Fprintf(&b, "%-*s  %s  %.0f ms  %d B  %s\n", max(len("lane "+d.Lane), len("baseline")), Line(a.name), Line(what), a.of.TookMS, a.of.Bytes, Line(a.of.Decision))
 	}
-	switch n := len(d.Differences); n {
-	case 0:
+	failed := d.failed()
+	if failed != "" {
+		b.WriteString(failed + "\n")
+	}
+	switch n := len(d.Differences); {
+	case n == 0 && failed != "": // nothing of theirs was compared
+	case n == 0:
 		b.WriteString("no difference\n")
-	case 1:
+	case n == 1:
 		b.WriteString("1 difference (- baseline, + lane):\n")
 	default:
 		fmt.Fprintf(&b, "%d differences (- baseline, + lane):\n", n)

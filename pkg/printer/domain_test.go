@@ -364,6 +364,25 @@ func TestPrintSettings(t *testing.T) {
 	}
 }
 
+// Two that failed alike are not "no difference".
+func TestDiffSaysThatItFailed(t *testing.T) {
+	for _, c := range []struct{ base, in, want string }{
+		{"", "", "no difference\n"},
+		{"E_X", "E_X", "both failed: E_X\n"},
+		{"E_X", "E_Y", "both failed: the baseline: E_X; the lane: E_Y\n"},
+		{"E_X", "", "the baseline failed: E_X\n"},
+		{"", "E_Y", "the lane failed: E_Y\n"},
+	} {
+		var b bytes.Buffer
+		if err := PrintDiff(&iostreams.IOStreams{Out: &b}, &Diff{Baseline: DiffAnswer{Error: c.base}, InLane: DiffAnswer{Error: c.in}}); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.SplitAfterN(b.String(), "\n", 3); lines[2] != c.want {
+			t.Errorf("%q, %q: %q, want %q", c.base, c.in, lines[2], c.want)
+		}
+	}
+}
+
 func TestDiffIsPrintedWithoutSecrets(t *testing.T) {
 	var b bytes.Buffer
 	d := Diff{Lane: "dev-alice", Baseline: DiffAnswer{Status: 200, Bytes: 3, TookMS: 9.6, Decision: "BASELINE"}, InLane: DiffAnswer{Error: "EOF\x1b"},
@@ -375,6 +394,7 @@ func TestDiffIsPrintedWithoutSecrets(t *testing.T) {
 	}
 	want := `baseline        200  10 ms  3 B  BASELINE
 lane dev-alice  no answer, EOF\x1b  0 ms  0 B  
+the lane failed: EOF\x1b
 3 differences (- baseline, + lane):
 header set-cookie
   - sid=***; Path=/
