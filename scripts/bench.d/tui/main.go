@@ -31,8 +31,16 @@ func main() {
 	rate := flag.Int("rate", 5000, "exchanges a second")
 	span := flag.Duration("for", 4*time.Second, "how long each measurement takes")
 	turns := flag.Int("turns", 5, "how often each is repeated")
+	what := flag.String("what", "all", "`KIND` of measurement: screen, session or all")
 	flag.Parse()
-	if err := run(*rate, *span, *turns); err != nil {
+	var err error
+	if *what != "session" {
+		err = run(*rate, *span, *turns)
+	}
+	if err == nil && *what != "screen" {
+		err = sessions(*rate, *span, *turns)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench tui:", err)
 		os.Exit(1)
 	}
