@@ -127,7 +127,10 @@ func openLog(state, name string) (*os.File, error) {
 			return nil, fmt.Errorf("remove an old log: %w", err)
 		}
 	}
-	made, err := os.CreateTemp(dir, name+"."+time.Now().Format("20060102-150405")+".*.log")
+	// To the microsecond: of two that begin within a second the later one has to stand
+	// behind, or it goes as the older one.
+	now := time.Now()
+	made, err := os.CreateTemp(dir, fmt.Sprintf("%s.%s-%06d.*.log", name, now.Format("20060102-150405"), now.Nanosecond()/1000))
 	if err != nil {
 		return nil, err
 	}
