@@ -42,7 +42,7 @@ func maskBody(kind BodyKind, b []byte, depth int) []byte {
 
 // isForm says that a text can be fields of a form: name=value, without blanks.
 func isForm(b []byte) bool {
-	return bytes.IndexByte(bytes.TrimSpace(b), '=') > 0 && bytes.IndexAny(bytes.TrimSpace(b), " \t\r\n\"<>{}") < 0
+	return bytes.IndexByte(bytes.TrimSpace(b), '=') > 0 && !bytes.ContainsAny(bytes.TrimSpace(b), " \t\r\n\"<>{}")
 }
 
 // startsJSON says that a text looks like an object or an array.
@@ -152,7 +152,7 @@ func maskJSON(b []byte, valid bool, depth int) []byte {
 // maskString masks a string's content, if that is a body itself.
 func maskString(quoted []byte, depth int) ([]byte, bool) {
 	var s string
-	if bytes.IndexAny(quoted, "{[=") < 0 || json.Unmarshal(quoted, &s) != nil {
+	if !bytes.ContainsAny(quoted, "{[=") || json.Unmarshal(quoted, &s) != nil {
 		return nil, false
 	}
 	var masked string
