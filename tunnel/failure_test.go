@@ -785,7 +785,7 @@ func TestProxies(t *testing.T) {
 		if !errors.As(err, &ce) || ce.Pinned || !strings.Contains(ce.Issuer, "Example Corp Web Gateway") {
 			t.Fatalf("%v", err)
 		}
-		for _, part := range []string{"Example Corp Web Gateway", "opens TLS", r.addr, "--ca"} {
+		for _, part := range []string{"Example Corp Web Gateway", "opens TLS", r.addr, "trust that issuer"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%q is missing in: %v", part, err)
 			}

@@ -228,7 +228,8 @@ func TestATokenThatEndsSoonIsToldAndReplaced(t *testing.T) {
 	o.Relay, _ = w.relayed()
 	var now atomic.Pointer[string]
 	set := func(life time.Duration) { text := w.sign(life); now.Store(&text) }
-	set(30 * time.Second)
+	const life = 20 * time.Second
+	set(life)
 	o.Relay.Token = func(context.Context) (string, error) { return *now.Load(), nil }
 	r := run(t, o)
 	r.up()
@@ -246,7 +247,7 @@ func TestATokenThatEndsSoonIsToldAndReplaced(t *testing.T) {
 	if st := r.status(); soon(st.Warnings) {
 		t.Errorf("another one lies ready: %q", st.Warnings)
 	}
-	eventually(t, "the session is back by the new one", func() bool {
+	eventuallyIn(t, life+time.Minute, "the session is back by the new one", func() bool {
 		st := r.status()
 		return st.Relay.State == control.RelayOK && slices.ContainsFunc(history(st), func(s string) bool { return strings.Contains(s, "the relay is back") }) &&
 			st.Services[0].State == control.StateUp

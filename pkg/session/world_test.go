@@ -274,7 +274,13 @@ func free(t *testing.T, addrs ...string) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit := time.After(30 * time.Second)
+	eventuallyIn(t, 30*time.Second, what, ok)
+}
+
+// eventuallyIn is eventually for what takes some of that time by itself.
+func eventuallyIn(t *testing.T, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	limit := time.After(d)
 	for !ok() {
 		select {
 		case <-limit:
