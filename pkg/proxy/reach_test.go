@@ -29,6 +29,24 @@ func (r *running) end() error {
 	return <-r.done
 }
 
+// drains waits until the front takes no more connections; it must still have the
+// request that is in it.
+func (r *running) drains(t *testing.T) {
+	t.Helper()
+	eventually(t, "no more connections", func() bool {
+		conn, err := net.Dial("tcp", r.addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	select {
+	case <-r.done:
+		t.Fatal("it ended with a request in it")
+	default:
+	}
+}
+
 func (e *env) start(run func(context.Context, net.Listener) error) *running {
 	e.t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -167,18 +185,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%d in flight", g.InFlight())
 	}
 	r.cancel()
-	eventually(t, "no more connections", func() bool {
-		conn, err := net.Dial("tcp", r.addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err != nil
-	})
-	select {
-	case <-r.done:
-		t.Fatal("it ended with a request in it")
-	default:
-	}
+	r.drains(t)
 	close(goOn)
 	resp, err := http.ReadResponse(br, nil)
 	if err != nil {
@@ -247,18 +254,7 @@ func TestDrainIsCutShort(t *testing.T) {
 			raw(t, r.addr, "GET http://svc/ HTTP/1.1\r\nHost: svc\r\nx-lane-tag: baseline\r\n\r\n")
 			<-in
 			r.cancel()
-			eventually(t, "no more connections", func() bool {
-				conn, err := net.Dial("tcp", r.addr)
-				if err == nil {
-					conn.Close()
-				}
-				return err != nil
-			})
-			select {
-			case <-r.done:
-				t.Fatal("it ended with a request in it")
-			default:
-			}
+			r.drains(t)
 			close(force)
 			if err := <-r.done; err != nil {
 				t.Error(err)
