@@ -142,9 +142,6 @@ func (s *Server) remove() error {
 	return nil
 }
 
-// Close ends a server that was never served.
-func (s *Server) Close() error { return errors.Join(s.ln.Close(), s.remove()) }
-
 type failure struct {
 	Error string `json:"error"`
 }

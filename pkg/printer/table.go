@@ -93,9 +93,6 @@ func (t *Table) Row(cells ...Cell) {
 	t.rows = append(t.rows, row)
 }
 
-// Len is the number of rows so far.
-func (t *Table) Len() int { return len(t.rows) }
-
 // Flush writes the table with one Write, so that lines of others do not get
 // between its own.
 func (t *Table) Flush() error {

@@ -71,9 +71,6 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	return g.srv.run(ctx, ln)
 }
 
-// InFlight counts the requests that are being served, upgraded ones apart.
-func (g *Gateway) InFlight() int { return g.srv.inFlight() }
-
 // entry is a request at the gateway: where it goes, and what it was given.
 type entry struct {
 	route *Route

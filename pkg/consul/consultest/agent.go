@@ -87,9 +87,6 @@ func (a *Agent) args() []string {
 // Addr is where it answers, host:port; the same after a restart.
 func (a *Agent) Addr() string { return a.addr }
 
-// Name is its node's name.
-func (a *Agent) Name() string { return a.o.Name }
-
 // Kill ends it as a crash does.
 func (a *Agent) Kill() { a.kill() }
 
