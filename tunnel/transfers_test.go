@@ -83,7 +83,7 @@ func TestUploadAndDownload(t *testing.T) {
 	}
 	equal(t, got, <-sums)
 	_ = s.Close()
-	// Windows and buffers, whatever the size: 4 MiB twice, doubled by growth.
+	// Windows and buffers, whatever the size: 8 MiB twice, doubled by growth.
 	if m := most(); m > 48<<20 {
 		t.Errorf("the heap grew by %d MiB", m>>20)
 	}

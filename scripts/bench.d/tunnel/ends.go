@@ -126,8 +126,8 @@ func laneLaptop(args []string) error {
 // yamuxConfig is yamux's own, or with the window that was measured to be best.
 func yamuxConfig(window string) *yamux.Config {
 	c := yamux.DefaultConfig()
-	if window == "4MiB" {
-		c.MaxStreamWindowSize = 4 << 20
+	if window == "8MiB" {
+		c.MaxStreamWindowSize = 8 << 20
 	}
 	return c
 }

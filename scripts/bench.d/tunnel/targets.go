@@ -44,7 +44,7 @@ var kinds = []struct {
 	{"ssh", startSSH},
 	{"lane", startLane},
 	{"yamux", startYamux("default")},
-	{"yamux-4MiB", startYamux("4MiB")},
+	{"yamux-8MiB", startYamux("8MiB")},
 }
 
 // startDirect is the wire alone.
