@@ -158,6 +158,8 @@ var owners = map[string]string{
 	"github.com/hashicorp/yamux":         "tunnel",
 	"github.com/coder/websocket":         "tunnel",
 	"github.com/golang-jwt/jwt":          "pkg/token",
+	"github.com/andybalholm/brotli":      "pkg/traffic",
+	"github.com/klauspost/compress":      "pkg/traffic",
 	"github.com/prometheus/common":       "pkg/metrics",
 	"github.com/prometheus/client_model": "pkg/metrics",
 }

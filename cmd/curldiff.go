@@ -220,8 +220,6 @@ func readAnswer(headPath, bodyPath string) (compare.Answer, error) {
 	if bytes.Equal(a.Body, raw) { // of -I
 		a.Body = nil
 	}
-	if out, ok := traffic.Decoded(a.Header.Get("Content-Encoding"), a.Body); ok {
-		a.Body = out
-	}
+	a.Body, a.Shown = traffic.Comparable(traffic.HeadOf(a.Header), a.Body)
 	return a, nil
 }

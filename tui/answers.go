@@ -74,13 +74,13 @@ func (m *model) answersText(w int) []cell {
 	return p.lines
 }
 
-// plainAnswer is an answer with its body as it was before it was compressed.
+// plainAnswer is an answer with its body as it was before it was compressed. JSON is
+// masked where it differs, by the path to that; in another text a name may stand far
+// from what it names, so that all of it is masked.
 func plainAnswer(a *Answer) compare.Answer {
 	out := a.Answer
 	if !out.NoBody {
-		if b, ok := traffic.Decoded(firstOf(out.Header, "Content-Encoding"), out.Body); ok {
-			out.Body = b
-		}
+		out.Body, out.Shown = traffic.Comparable(traffic.HeadOf(out.Header), out.Body)
 	}
 	return out
 }

@@ -21,34 +21,38 @@ const (
 // body was in all.
 func bodyLines(b *traffic.Body, n int64, h traffic.Head, t text, w int) []cell {
 	p := &page{t: t, w: w}
-	raw := b.Bytes
-	mime, coding := h.Get("Content-Type"), h.Get("Content-Encoding")
+	s := traffic.Show(b, h)
 	title := "Body, " + size(n)
 	if b.Cut {
-		title += ", the first " + size(int64(len(raw))) + " were kept"
+		title += ", the first " + size(int64(len(b.Bytes))) + " were kept"
 	}
-	if out, ok := traffic.Decoded(coding, raw); ok && coding != "" {
-		title += ", " + coding + ", " + size(int64(len(out))) + " in clear"
-		raw, coding = out, ""
+	if s.Left != "" {
+		p.put(0, title+": not shown, "+s.Left, warnText)
+		return p.lines
 	}
-	kind := traffic.KindOf(mime, coding, raw)
+	if s.Coding != "" {
+		title += ", " + s.Coding + ", " + size(int64(len(s.Bytes))) + " in clear"
+	}
+	if s.Charset != "" {
+		title += ", " + s.Charset
+	}
 	p.put(0, title+":", bold)
-	switch kind {
+	switch s.Kind {
 	case traffic.BodyGRPC:
-		p.frames(raw, b.Cut)
+		p.frames(s.Bytes, b.Cut)
 	case traffic.BodyBinary:
-		p.hex(raw)
+		p.hex(s.Bytes)
 	case traffic.BodyForm:
-		for pair := range bytes.SplitSeq(traffic.MaskBody(kind, raw), []byte("&")) {
+		for pair := range bytes.SplitSeq(s.Bytes, []byte("&")) {
 			p.put(0, string(pair), plain)
 		}
 	default:
-		masked := traffic.MaskBody(kind, raw)
+		masked := s.Bytes
 		var out bytes.Buffer
-		if kind == traffic.BodyJSON && json.Indent(&out, masked, "", "  ") == nil {
+		if s.Kind == traffic.BodyJSON && json.Indent(&out, masked, "", "  ") == nil {
 			masked = out.Bytes()
 		}
-		if kind == traffic.BodyMultipart && traffic.KindOf("", "", masked) == traffic.BodyBinary {
+		if s.Kind == traffic.BodyMultipart && traffic.KindOf("", "", masked) == traffic.BodyBinary {
 			p.hex(masked)
 		} else {
 			p.text(masked)

@@ -44,7 +44,8 @@ func TestBodyLines(t *testing.T) {
 			"Message 1, 15 B", "  1: {", `  1: "name"`, "  2: {", `  3: "Ann"`, "  }", "  }", "Message 2, 15 B", "000000  0a 0d 0a 04 6e                                   ....n", "  (cut)"}},
 		{"compressed gRPC", "application/grpc", "", traffic.Body{Bytes: compressed}, 8, []string{"Body, 8 B:", "Message 1, 3 B, compressed", "000000  78 79 7a                                         xyz"}},
 		{"no frame at all", "application/grpc", "", traffic.Body{Bytes: []byte("abc")}, 3, []string{"Body, 3 B:", "then 3 B of a frame's head"}},
-		{"another encoding", "application/json", "br", traffic.Body{Bytes: []byte("{}")}, 2, []string{"Body, 2 B:", "000000  7b 7d                                            {}"}},
+		{"another encoding", "application/json", "compress", traffic.Body{Bytes: []byte("\x1f\x9d")}, 2, []string{"Body, 2 B: not shown, it is compressed (compress), and cannot be read to mask", "its secrets"}},
+		{"a wrong encoding", "application/json", "br", traffic.Body{Bytes: []byte("[1]")}, 3, []string{"Body, 3 B:", "[", "  1", "]"}},
 	} {
 		var got []string
 		h := traffic.HeadOf(http.Header{"Content-Type": {c.mime}, "Content-Encoding": {c.coding}})

@@ -18,7 +18,9 @@ type Answer struct {
 	Header http.Header
 	Body   []byte
 	NoBody bool // the body is not known: it is not compared
-	Err    string
+	// Shown is a body that is no JSON as it may be printed; nil: as it is.
+	Shown []byte
+	Err   string
 }
 
 // Difference is one thing in which two answers differ. Old or New is empty where
@@ -68,7 +70,7 @@ func Diff(old, new Answer, ignore []string) []Difference {
 	if old.NoBody || new.NoBody || bytes.Equal(old.Body, new.Body) {
 		return d.out
 	}
-	d.bodies(old.Body, new.Body)
+	d.bodies(&old, &new)
 	return d.out
 }
 
@@ -140,21 +142,33 @@ func lower(h http.Header) map[string]string {
 	return out
 }
 
-func (d *diff) bodies(old, new []byte) {
-	a, errA := decode(old)
-	b, errB := decode(new)
+func (d *diff) bodies(old, new *Answer) {
+	a, errA := decode(old.Body)
+	b, errB := decode(new.Body)
 	if errA == nil && errB == nil {
 		d.values("body ", a, b)
 		return
 	}
-	x, y := strings.Split(string(old), "\n"), strings.Split(string(new), "\n")
+	was, is := old.printed(), new.printed()
+	if was == is { // they differ in what is not printed
+		was, is = "(masked, one way)", "(masked, another way)"
+	}
+	x, y := strings.Split(was, "\n"), strings.Split(is, "\n")
 	if len(x) == 1 && len(y) == 1 {
-		d.add("body", string(old), string(new))
+		d.add("body", was, is)
 		return
 	}
 	for i := range max(len(x), len(y)) {
 		d.add("body line "+strconv.Itoa(i+1), at(x, i), at(y, i))
 	}
+}
+
+// printed is the body as it may be printed.
+func (a *Answer) printed() string {
+	if a.Shown != nil {
+		return string(a.Shown)
+	}
+	return string(a.Body)
 }
 
 func at(lines []string, i int) string {

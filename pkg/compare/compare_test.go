@@ -38,6 +38,8 @@ func TestDiff(t *testing.T) {
 		{"a body that is not known", Answer{NoBody: true}, json("x"), []string{"status"}, nil},
 		{"text by line", json("a\nb\nc"), json("a\nB\nc\nd"), nil, []string{"body line 2: b > B", "body line 4:  > d"}},
 		{"one line", json("a"), json("b"), nil, []string{"body: a > b"}},
+		{"printed otherwise", Answer{Body: []byte("a\nx"), Shown: []byte("A\n*")}, Answer{Body: []byte("a\ny"), Shown: []byte("B\n*")}, nil, []string{"body line 1: A > B"}},
+		{"printed the same", Answer{Body: []byte("x"), Shown: []byte("*")}, Answer{Body: []byte("y"), Shown: []byte("*")}, nil, []string{"body: (masked, one way) > (masked, another way)"}},
 		{"ignored member", json(`{"id":1,"at":2}`), json(`{"id":2,"at":3}`), []string{"body .at"}, []string{"body .id: 1 > 2"}},
 		{"ignored in every item", json(`{"items":[{"id":1},{"id":2}]}`), json(`{"items":[{"id":3},{"id":4}]}`), []string{"body .items[*].id"}, nil},
 		{"what is below goes with it", json(`{"meta":{"a":{"b":1}},"x":1}`), json(`{"meta":{"a":{"b":2}},"x":2}`), []string{"body .meta"}, []string{"body .x: 1 > 2"}},

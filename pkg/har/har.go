@@ -82,9 +82,12 @@ type (
 	content struct {
 		Size     int64  `json:"size"`
 		MimeType string `json:"mimeType"`
-		Text     string `json:"text,omitempty"`
-		Encoding string `json:"encoding,omitempty"`
-		Comment  string `json:"comment,omitempty"`
+
+		// Compression is how many bytes it was shorter on its way.
+		Compression int64  `json:"compression,omitempty"`
+		Text        string `json:"text,omitempty"`
+		Encoding    string `json:"encoding,omitempty"`
+		Comment     string `json:"comment,omitempty"`
 	}
 	timings struct {
 		Send    float64 `json:"send"`
@@ -132,12 +135,11 @@ func newRequest(e *traffic.Exchange) request {
 	r := request{Method: clean(e.Method), URL: uri(u), HTTPVersion: version(e.Proto), Cookies: []pair{},
 		Headers: fields(e.ReqHeader), QueryString: query(u), HeadersSize: -1, BodySize: e.ReqSize}
 	if e.ReqBody != nil && len(e.ReqBody.Bytes) > 0 {
-		mime := e.ReqHeader.Get("Content-Type")
-		text, encoding, comment := bodyText(e.ReqBody, mime, e.ReqHeader.Get("Content-Encoding"))
+		text, encoding, comment, _ := bodyText(e.ReqBody, e.ReqHeader)
 		if encoding != "" {
-			comment = strings.TrimSpace("base64 " + comment)
+			comment = strings.TrimSuffix("base64; "+comment, "; ")
 		}
-		r.PostData = &postData{MimeType: clean(mime), Params: []pair{}, Text: text, Comment: comment}
+		r.PostData = &postData{MimeType: clean(e.ReqHeader.Get("Content-Type")), Params: []pair{}, Text: text, Comment: comment}
 	}
 	return r
 }
@@ -149,7 +151,10 @@ func newResponse(e *traffic.Exchange) response {
 		c.MimeType = "x-unknown"
 	}
 	if e.ResBody != nil {
-		c.Text, c.Encoding, c.Comment = bodyText(e.ResBody, mime, e.ResHeader.Get("Content-Encoding"))
+		var whole int64
+		if c.Text, c.Encoding, c.Comment, whole = bodyText(e.ResBody, e.ResHeader); whole > 0 {
+			c.Size, c.Compression = whole, whole-e.ResSize
+		}
 	}
 	r := response{Status: e.Status, StatusText: "", HTTPVersion: version(e.Proto), Cookies: []pair{},
 		Headers: fields(e.ResHeader), Content: c, RedirectURL: clean(traffic.MaskURL(e.ResHeader.Get("Location"))), HeadersSize: -1, BodySize: e.ResSize}
@@ -159,18 +164,29 @@ func newResponse(e *traffic.Exchange) response {
 	return r
 }
 
-// bodyText is a body as JSON can hold it: its text, masked, or base64 of what is
-// no text.
-func bodyText(b *traffic.Body, mime, coding string) (text, encoding, comment string) {
+// bodyText is a body as JSON can hold it: its text, masked and as it was before it was
+// compressed, or base64 of what is no text. whole is its length in clear if that is
+// another one, and known.
+func bodyText(b *traffic.Body, h traffic.Head) (text, encoding, comment string, whole int64) {
+	s := traffic.Show(b, h)
+	var says []string
+	if s.Left != "" {
+		return "", "", clean("left out: " + s.Left), 0
+	}
 	if b.Cut {
-		comment = "cut: only the first bytes were kept"
+		says = append(says, "cut: only the first bytes were kept")
 	}
-	kind := traffic.KindOf(mime, coding, b.Bytes)
-	masked := traffic.MaskBody(kind, b.Bytes)
-	if kind == traffic.BodyBinary || kind == traffic.BodyGRPC || !utf8.Valid(masked) {
-		return base64.StdEncoding.EncodeToString(masked), "base64", comment
+	if s.Coding != "" {
+		says = append(says, "was compressed: "+s.Coding)
+		if !s.Cut {
+			whole = int64(len(s.Bytes))
+		}
 	}
-	return string(masked), "", comment
+	comment = clean(strings.Join(says, "; "))
+	if s.Kind == traffic.BodyBinary || s.Kind == traffic.BodyGRPC || !utf8.Valid(s.Bytes) {
+		return base64.StdEncoding.EncodeToString(s.Bytes), "base64", comment, whole
+	}
+	return string(s.Bytes), "", comment, whole
 }
 
 // fields are a head's, cookies among them, with their secrets masked. Cookies have

@@ -151,7 +151,7 @@ func TestWhatIsInIt(t *testing.T) {
 		"url":       {e[0].Request.URL, "http://orders/api?a=1&token=***&e=%zz&f"},
 		"query":     {fmt.Sprint(e[0].Request.QueryString), "[{a 1} {token ***} {e %zz} {f }]"},
 		"body":      {e[0].Request.PostData.Text, `{"password":"***"}`},
-		"answer":    {fmt.Sprint(e[0].Response.Content), "{4 image/png AAH/ base64 cut: only the first bytes were kept}"},
+		"answer":    {fmt.Sprint(e[0].Response.Content), "{4 image/png 0 AAH/ base64 cut: only the first bytes were kept}"},
 		"redirect":  {e[0].Response.RedirectURL, "/x?sig=***"},
 		"address":   {e[0].ServerIP, "10.2.0.77"},
 		"route":     {e[0].Route, "LANE"},

@@ -1,10 +1,6 @@
 package traffic
 
 import (
-	"bytes"
-	"compress/gzip"
-	"compress/zlib"
-	"io"
 	"mime"
 	"strings"
 	"unicode/utf8"
@@ -67,7 +63,7 @@ func KindOf(contentType, encoding string, b []byte) BodyKind {
 		return BodyGRPC
 	case encoding != "" && !strings.EqualFold(encoding, "identity"):
 		return BodyBinary
-	case strings.HasPrefix(media, "multipart/") && delimiter(b) != nil: // whatever its files are
+	case strings.HasPrefix(media, "multipart/") && delimiter(b, true) != nil: // whatever its files are
 		return BodyMultipart
 	case !isText(b):
 		return BodyBinary
@@ -95,29 +91,4 @@ func isText(b []byte) bool {
 		b = b[n:]
 	}
 	return true
-}
-
-// decodedMost bounds what becomes of a compressed body.
-const decodedMost = 1 << 20
-
-// Decoded is a body as it was before Content-Encoding; ok is false for one that
-// is unknown or broken. Of a body that was cut it is what can be read.
-func Decoded(encoding string, b []byte) (out []byte, ok bool) {
-	var r io.Reader
-	var err error
-	switch strings.ToLower(strings.TrimSpace(encoding)) {
-	case "", "identity":
-		return b, true
-	case "gzip", "x-gzip":
-		r, err = gzip.NewReader(bytes.NewReader(b))
-	case "deflate":
-		r, err = zlib.NewReader(bytes.NewReader(b))
-	default:
-		return nil, false
-	}
-	if err != nil {
-		return nil, false
-	}
-	out, err = io.ReadAll(io.LimitReader(r, decodedMost))
-	return out, err == nil || len(out) > 0
 }

@@ -82,9 +82,10 @@ func AskedURL(e *Exchange) string {
 	return scheme + "://" + e.Service + rest[at:]
 }
 
-// Curl is a line for a POSIX shell that sends an exchange's request again: the
-// same method, URL, fields and body, byte for byte, when its secrets are not
-// masked. A body that is no text goes through printf. Characters beyond ASCII in a
+// Curl is a line for a POSIX shell, and for fish, that sends an exchange's request
+// again: the same method, URL, fields and body, byte for byte, when its secrets are not
+// masked. A body that is no text goes through printf. One that is compressed and has
+// secrets is written masked, and not compressed. Characters beyond ASCII in a
 // URL, which none may have (RFC 3986), curl itself writes as escapes.
 func Curl(e *Exchange, o CurlOptions) (string, error) {
 	if err := Repeatable(e); err != nil {
@@ -108,8 +109,22 @@ func Curl(e *Exchange, o CurlOptions) (string, error) {
 		add("--cacert", o.CA)
 	}
 	var body []byte
+	coded := true // the body is as it was compressed
 	if e.ReqBody != nil {
 		body = e.ReqBody.Bytes
+	}
+	if len(body) > 0 && !o.Secrets {
+		s := Show(e.ReqBody, e.ReqHeader)
+		switch {
+		case s.Left != "":
+			return "", &NoCurlError{"of its body, " + s.Left}
+		case s.Masked && s.Charset != "":
+			return "", &NoCurlError{"its body has secrets, and is no UTF-8"}
+		case s.Masked && s.Cut:
+			return "", &NoCurlError{"its body has secrets, and is too long to be written in clear"}
+		case s.Masked:
+			body, coded = s.Bytes, s.Coding == ""
+		}
 	}
 	switch {
 	case e.Method == "HEAD":
@@ -121,6 +136,9 @@ func Curl(e *Exchange, o CurlOptions) (string, error) {
 	has := map[string]bool{}
 	for _, f := range AskedFields(e) {
 		has[strings.ToLower(f.Name)] = true
+		if !coded && strings.EqualFold(f.Name, "Content-Encoding") {
+			continue // masked, it stands there in clear
+		}
 		if !o.Secrets {
 			f.Value = MaskHeaderValue(f.Name, f.Value)
 		}
@@ -138,9 +156,6 @@ func Curl(e *Exchange, o CurlOptions) (string, error) {
 	}
 	pipe := ""
 	if len(body) > 0 {
-		if !o.Secrets {
-			body = MaskBody(KindOf(e.ReqHeader.Get("Content-Type"), e.ReqHeader.Get("Content-Encoding"), body), body)
-		}
 		add("-H", "Expect:")
 		if shellText(body) {
 			add("--data-raw", string(body))
@@ -153,12 +168,24 @@ func Curl(e *Exchange, o CurlOptions) (string, error) {
 	return pipe + strings.Join(args, " "), nil
 }
 
-// ShellWord makes one word of s for a POSIX shell.
+// ShellWord makes one word of s for a POSIX shell, and for fish, in which a backslash
+// between quotes is one more escape: it stands outside of them. zsh reads =word as a
+// path.
 func ShellWord(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,") == "" {
+	if s != "" && s[0] != '=' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,") == "" {
 		return s
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	var b strings.Builder
+	b.WriteByte('\'')
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c == '\'' || c == '\\' {
+			b.WriteString(`'\` + string(c) + `'`)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
 }
 
 // shellText says that bytes can stand between quotes on a line that is pasted:

@@ -22,7 +22,10 @@ type asked struct {
 	body           []byte
 }
 
-// TestCurlSendsTheSameRequest pastes lines into sh.
+// shells are those into which lines are pasted: scripts/tools installs them.
+var shells = []string{"sh", "dash", "bash", "fish"}
+
+// TestCurlSendsTheSameRequest pastes lines into shells.
 func TestCurlSendsTheSameRequest(t *testing.T) {
 	got := make(chan asked, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -51,6 +54,11 @@ func TestCurlSendsTheSameRequest(t *testing.T) {
 		{"every byte", "POST", "/", "Content-Type: application/octet-stream\r\n", string(all)},
 		{"zero at the end", "PATCH", "/", "", "a\x00"},
 		{"looks like a file", "POST", "/", "Content-Type: x\r\n", "@/etc/passwd"},
+		{"looks like a file of headers", "POST", "/", "X-At: @/etc/passwd\r\nContent-Type: x\r\n", "@-"},
+		{"looks like a path to zsh", "POST", "/", "X-Is: =ls\r\nContent-Type: x\r\n", "=ls"},
+		{"backslashes", "POST", "/a%5Cb", "X-B: \\ \\\\ \\' \\n a\\\r\nContent-Type: x\r\n", `\ \\ \' \n \x41 $HOME \`},
+		{"backslashes and a byte", "POST", "/", "Content-Type: x\r\n", "\\ \\\\ \\' \\n \\\x01"},
+		{"quotes in fields", "GET", "/", `X-A: "a" 'b' \"c\" \'d\'` + "\r\nX-B: '\r\nX-C: \"\r\n", ""},
 		{"per cent", "POST", "/%25", "X: 100%s\r\n", "\x00%s%d%%"},
 		{"characters", "POST", "/%C3%BC", "X-U: ü\r\n", "订单 👩‍👩‍👧"},
 		{"no media type", "POST", "/", "Accept: */*\r\n", "a=1"},
@@ -70,34 +78,53 @@ func TestCurlSendsTheSameRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			sh := exec.CommandContext(ctx, "sh")
-			sh.Stdin, sh.Env = strings.NewReader(line+"\n"), []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent", "no_proxy=*"}
-			if out, err := sh.CombinedOutput(); err != nil && c.method != "HEAD" {
-				t.Fatalf("%v\n%s\n%s", err, line, out)
-			}
-			var r asked
-			select {
-			case r = <-got:
-			default:
-				t.Fatalf("nothing was sent by %s", line)
-			}
-			if r.method != c.method || r.target != c.path {
-				t.Errorf("sent %s %s", r.method, r.target)
-			}
-			if !bytes.Equal(r.body, []byte(c.body)) {
-				t.Errorf("sent the body %q", r.body)
-			}
-			want := http.Header{}
-			for _, f := range AskedFields(&e) {
-				want.Add(f.Name, f.Value)
-			}
-			r.header.Del("Content-Length")
-			if !maps.EqualFunc(r.header, want, func(a, b []string) bool { return strings.Join(a, "|") == strings.Join(b, "|") }) {
-				t.Errorf("sent the fields %q, want %q", r.header, want)
+			for _, shell := range shells {
+				pasted(t, shell, line, c.method)
+				select {
+				case r := <-got:
+					sameRequest(t, shell, &e, c.path, r)
+				default:
+					t.Fatalf("%s: nothing was sent by %s", shell, line)
+				}
 			}
 		})
+	}
+}
+
+// pasted runs a line in a shell. What curl says of a HEAD without an answer's body is
+// no matter.
+func pasted(t *testing.T, shell, line, method string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	home := t.TempDir() // fish writes there
+	sh := exec.CommandContext(ctx, shell)
+	sh.Stdin, sh.Env = strings.NewReader(line+"\n"), []string{"PATH=/usr/bin:/bin", "HOME=" + home, "no_proxy=*"}
+	if out, err := sh.CombinedOutput(); err != nil && method != "HEAD" {
+		t.Fatalf("%s: %v\n%s\n%s", shell, err, line, out)
+	}
+}
+
+// sameRequest compares what was sent with what was recorded.
+func sameRequest(t *testing.T, shell string, e *Exchange, target string, r asked) {
+	t.Helper()
+	if r.method != e.Method || r.target != target {
+		t.Errorf("%s sent %s %s", shell, r.method, r.target)
+	}
+	var body []byte
+	if e.ReqBody != nil {
+		body = e.ReqBody.Bytes
+	}
+	if !bytes.Equal(r.body, body) {
+		t.Errorf("%s sent the body %q", shell, r.body)
+	}
+	want := http.Header{}
+	for _, f := range AskedFields(e) {
+		want.Add(f.Name, f.Value)
+	}
+	r.header.Del("Content-Length")
+	if !maps.EqualFunc(r.header, want, func(a, b []string) bool { return strings.Join(a, "|") == strings.Join(b, "|") }) {
+		t.Errorf("%s sent the fields %q, want %q", shell, r.header, want)
 	}
 }
 
