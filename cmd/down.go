@@ -84,6 +84,9 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 	defer cancel()
 	var ends errgroup.Group
 	for _, s := range mine {
+		if err := f.sayAway(s.Status.Relay, o.force); err != nil {
+			return err
+		}
 		ends.Go(func() error {
 			if err := s.Client.Stop(ctx, o.force); err != nil {
 				return fmt.Errorf("end lane %s (process %d): %w", s.Status.Lane, s.Status.PID, err)
@@ -116,6 +119,15 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 		}
 	}
 	return reportDown(f, o, name, mine)
+}
+
+// sayAway says why the end of a session takes some seconds.
+func (f *factory) sayAway(r *control.RelayStatus, force bool) error {
+	if r == nil || r.State == control.RelayOK || force {
+		return nil
+	}
+	_, err := fmt.Fprintf(f.io.Err, "lane: the relay %s is %s: it is waited for, 5 s at most, so that it removes what it has registered; --force does not wait\n", r.URL, r.State)
+	return err
 }
 
 // removeLeftover removes what a session of this installation, which no longer

@@ -224,7 +224,7 @@ func refusedHint(e *session.RelayRefusedError) string {
 	case 403:
 		return "a token says which lanes and services are its user's: lane relay token create --lanes … --services …"
 	case 409:
-		return "take another lane name, ask them to end theirs, or, if it is your own other machine, take it with --takeover"
+		return "take another lane name, ask them to end theirs, take it with --takeover if it is your own other machine, or, if they agree, stand beside them with --join"
 	case 429:
 		return "`lane ls` shows your lanes, `lane down LANE` ends one on the machine where it runs, and Ctrl-C ends a `lane expose`"
 	}

@@ -37,6 +37,7 @@ type relayOptions struct {
 	deny      []string
 	audit     string
 	claimTTL  time.Duration
+	limits    relayLimits
 	settings  func() []config.Flag
 	observed  observedOptions
 }
@@ -73,6 +74,7 @@ holds, for sessions with --via relay.`,
 	fl.StringArrayVar(&o.deny, "deny", nil, "`SERVICE` that nobody may claim, whatever a token says; may be repeated")
 	fl.StringVar(&o.audit, "audit", "", "`FILE` for a JSON line of each link and claim; - is stdout (default: stderr)")
 	fl.DurationVar(&o.claimTTL, "claim-ttl", 10*time.Minute, "how long a claim outlives its laptop, and this relay, 10 s at least")
+	o.limits.flags(fl)
 	o.observed.flags(c, consul.RelayService)
 	o.settings = placeFlags(c, setting{"advertise", "advertise", "IP", "address at which claims are registered (default: the one from which Consul is reached)"})
 	c.AddCommand(newTokenCmd(f))
@@ -87,6 +89,10 @@ func (f *factory) relayDir() (string, error) {
 
 func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	ports, err := parsePorts(o.ports)
+	if err != nil {
+		return err
+	}
+	limits, err := o.limits.parse()
 	if err != nil {
 		return err
 	}
@@ -120,6 +126,10 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	seen, err := f.observe(at, &o.observed, &router{as: consul.RelayService, front: announced(ln.Addr(), ip), relay: func() metrics.Relay {
 		r := metrics.Relay{Refused: figures.Refused()}
 		r.Links, r.Claims, r.Streams = figures.Held()
+		r.Limited = figures.Limited()
+		for _, l := range figures.Traffic() {
+			r.Laptops = append(r.Laptops, metrics.RelayLaptop{User: l.Subject, Host: l.Host, In: l.In, Out: l.Out})
+		}
 		return r
 	}})
 	if err != nil {
@@ -129,8 +139,8 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	opts := relay.Options{
 		Listener: ln, TLS: secure, Client: at.client, Watcher: seen.watcher, Verifier: verifier,
 		Name: net.JoinHostPort(host, strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)), Advertise: ip, Ports: ports, ClaimTTL: o.claimTTL,
-		Deny: o.deny, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Probes: at.s.Probes,
-		Log: seen.log, Meter: seen.meter, Audit: audit, Figures: figures, Beside: seen.run, Logger: f.logger(slog.LevelWarn), Now: f.now,
+		Limits: limits, Deny: o.deny, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Probes: at.s.Probes,
+		Log: seen.log, Meter: seen.meter, Audit: audit, Figures: figures, Beside: seen.run, Force: f.force, Logger: f.logger(slog.LevelWarn), Now: f.now,
 	}
 	if seen.admin != nil {
 		opts.Own = []string{seen.admin.Addr()}

@@ -219,9 +219,6 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 	opts.ChildEnv = func(st control.Status) []string { return childenv.Build(environ, f.childSession(&st)) }
 	opts.Upstream.HTTP, opts.Upstream.HTTPS, opts.Upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
 	if s.Relay != "" {
-		if o.join {
-			return none, usagef("", "--join is for a machine that registers by itself, and this one comes in by a relay")
-		}
 		if opts.Relay, err = f.relayOf(s, opts.Upstream); err != nil {
 			return none, err
 		}

@@ -81,7 +81,8 @@ type Agent struct {
 	link   *agentLink // the newest, when it stands
 	reason error      // why there is none
 	wants  map[string]*want
-	over   bool // Run has returned
+	shown  map[uint64]chan answer // tokens whose answer is waited for; each has room for one
+	over   bool                   // Run has returned
 }
 
 // want is a claim that is to be held, whatever happens to the link.
@@ -129,7 +130,7 @@ func newAgent(c AgentConfig, t timing) (*Agent, error) {
 	return &Agent{
 		conf: c, timing: t, log: c.Log, id: rand.Text(), url: u,
 		wall: func() time.Time { return time.Now().Round(0) }, mono: func() time.Duration { return time.Since(began) },
-		woken: make(chan struct{}, 1), wants: map[string]*want{}, reason: errors.New("nothing has been tried yet"),
+		woken: make(chan struct{}, 1), wants: map[string]*want{}, shown: map[uint64]chan answer{}, reason: errors.New("nothing has been tried yet"),
 	}, nil
 }
 
@@ -215,10 +216,14 @@ func (a *Agent) keep(ctx, live context.Context, wg *sync.WaitGroup) error {
 	}
 }
 
-// last makes one more link, to give up what the relay still holds for the agent.
+// last makes one more link, to give up what the relay still holds for the agent. What
+// somebody has released already, he has waited for as long as he wanted.
 func (a *Agent) last(live context.Context, generation uint64, wg *sync.WaitGroup) error {
 	a.mu.Lock()
-	nothing := len(a.wants) == 0
+	nothing := true
+	for _, w := range a.wants {
+		nothing = nothing && w.releasing
+	}
 	a.mu.Unlock()
 	if nothing {
 		return nil
@@ -415,12 +420,68 @@ func (a *Agent) Report(id string, s State) {
 	}
 }
 
+// Renew shows the relay the token that Token gives now, if it is another one than
+// that which was shown last. The tunnel goes on with it, and so does all that it holds;
+// what a new token does not allow is lost. It reports whether there was a new one. The
+// error is the relay's *Refusal, with which everything stays as it was, or says that
+// there is no link, whose next one takes the new token anyway.
+func (a *Agent) Renew(ctx context.Context) (renewed bool, err error) {
+	l, err := a.current()
+	if err != nil || a.conf.Token == nil {
+		return false, err
+	}
+	token, err := a.conf.Token(ctx)
+	if err != nil {
+		return false, fmt.Errorf("the token: %w", err)
+	}
+	l.mu.Lock()
+	same := l.token == token
+	l.mu.Unlock()
+	if same {
+		return false, nil
+	}
+	wait := make(chan answer, 1)
+	seq := a.seq.Add(1)
+	a.mu.Lock()
+	a.shown[seq] = wait
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.shown, seq)
+	}()
+	l.control.send(message{Type: msgToken, Seq: seq, Text: token})
+	select {
+	case r := <-wait:
+		if err = r.err; err != nil && asRefusal(err, 0).Code >= 500 {
+			return false, err // it may take it the next time
+		}
+	case <-l.done:
+		return false, ErrLost
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.token = token
+	return err == nil, err
+}
+
 // told is what the relay says.
 func (a *Agent) told(l *agentLink, msg message) {
 	var events []Event
 	a.mu.Lock()
 	switch msg.Type {
 	case msgAnswer:
+		if wait := a.shown[msg.Seq]; wait != nil {
+			delete(a.shown, msg.Seq)
+			var err error
+			if msg.Code != 0 {
+				err = &Refusal{msg.Code, msg.Text}
+			}
+			wait <- answer{err: err}
+			break
+		}
 		for id, w := range a.wants {
 			if w.asked != msg.Seq {
 				continue

@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +52,7 @@ const (
 	opLost
 	opRelease
 	opState
+	opRenew
 	opRevoke
 	opDrop
 	opStop
@@ -182,6 +184,10 @@ func (c *claim) do(o op) {
 		if mine {
 			c.call(func(ctx context.Context) { auth.State(ctx, now.holder, now.claim, o.state) })
 		}
+	case opRenew:
+		if mine {
+			c.renew(o.link, now)
+		}
 	case opRelease:
 		if mine {
 			c.gone(Released)
@@ -206,7 +212,7 @@ func (c *claim) do(o op) {
 
 // up asks the Authority for a claim, after what can be refused here.
 func (c *claim) up(o op, now held) {
-	h := o.link.holder
+	h := o.link.who()
 	answer := message{Type: msgAnswer, Seq: o.seq}
 	if no := contested(now, h, o.claim); no != nil {
 		answer.Code, answer.Text = no.Code, no.Text
@@ -247,6 +253,25 @@ func (c *claim) up(o op, now held) {
 	c.audit("claim up", h, nil)
 }
 
+// renew asks the Authority whether a new token allows what the old one did.
+func (c *claim) renew(l *link, now held) {
+	now.holder = l.who()
+	var err error
+	c.call(func(ctx context.Context) { _, err = c.relay.conf.Authority.Up(ctx, now.holder, now.claim) })
+	var no *Refusal
+	if err != nil {
+		no = asRefusal(err, 503)
+	}
+	switch {
+	case no == nil, no.Code >= 500: // the registry is away: it knows nothing of tokens
+		c.set(now)
+	default:
+		c.gone(Revoked)
+		c.tell(now, no)
+		c.audit("claim refused", now.holder, no)
+	}
+}
+
 func (c *claim) audit(what string, h Holder, no *Refusal) {
 	args := []any{"lane", c.key.lane, "service", c.key.service, "subject", h.Subject, "agent", h.Agent, "host", h.Host, "generation", h.Generation}
 	if no != nil {
@@ -262,13 +287,13 @@ func contested(now held, h Holder, c Claim) *Refusal {
 	case !now.up, old.Agent == h.Agent && old.Generation <= h.Generation:
 		return nil
 	case old.Subject != h.Subject:
-		return refuse(409, "%s in %s is held by %s on %s", c.Service, c.Lane, old.Subject, old.Host)
+		return refuse(409, "%s in lane %s is held by %s on %s", c.Service, c.Lane, old.Subject, old.Host)
 	case old.Install != h.Install && c.Takeover, old.Install == h.Install && old.Generation < h.Generation:
 		return nil
 	case old.Install != h.Install:
-		return refuse(409, "%s in %s is held by your session on %s: end that one, or take it over (--takeover)", c.Service, c.Lane, old.Host)
+		return refuse(409, "%s in lane %s is held by your session on %s: end that one, or take it over (--takeover)", c.Service, c.Lane, old.Host)
 	}
-	return refuse(409, "%s in %s is held by a newer session of this machine", c.Service, c.Lane)
+	return refuse(409, "%s in lane %s is held by a newer session of this machine", c.Service, c.Lane)
 }
 
 // tell tells an agent that it has lost a claim.
@@ -292,7 +317,7 @@ func (c *claim) gone(why Reason) {
 // urgent things. ErrUnknown, ErrLost, ErrBusy.
 func (r *Relay) Dial(ctx context.Context, lane, service string, h Header) (Stream, error) {
 	r.mu.Lock()
-	c := r.claims[key{lane, service}]
+	c := r.claims[key{lane, service, h.Beside}]
 	var now held
 	if c != nil {
 		now = c.now
@@ -316,25 +341,31 @@ func (r *Relay) Dial(ctx context.Context, lane, service string, h Header) (Strea
 	if m == nil {
 		return nil, ErrLost
 	}
+	if err := now.link.turnToOpen(ctx, r.timing.slot); err != nil {
+		return nil, err
+	}
 	s, err := m.open(ctx, h)
 	if err != nil {
+		if errors.Is(err, ErrBusy) {
+			r.limited(now.link.who(), LimitStreams)
+		}
 		return nil, err
 	}
 	return s, nil
 }
 
 // Tell sends facts about a claim to its holder, who gets them as an Event. Without
-// a link they are dropped.
-func (r *Relay) Tell(lane, service string, facts map[string]string) {
-	if now := r.holds(lane, service); now.link != nil && checkFacts(facts) == nil {
+// a link they are dropped. beside is as in Header.
+func (r *Relay) Tell(lane, service, beside string, facts map[string]string) {
+	if now := r.holds(key{lane, service, beside}); now.link != nil && checkFacts(facts) == nil {
 		now.link.send(message{Type: msgFacts, ID: now.claim.ID, Facts: facts})
 	}
 }
 
-func (r *Relay) holds(lane, service string) held {
+func (r *Relay) holds(k key) held {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.claims[key{lane, service}]; c != nil {
+	if c := r.claims[k]; c != nil {
 		return c.now
 	}
 	return held{}
@@ -342,8 +373,8 @@ func (r *Relay) holds(lane, service string) held {
 
 // Drop takes a claim from its holder, because another relay has it now or it is
 // forbidden: Gone(TakenOver) is called, and the agent is told why.
-func (r *Relay) Drop(lane, service string, why *Refusal) {
-	r.post(key{lane, service}, op{kind: opDrop, why: why})
+func (r *Relay) Drop(lane, service, beside string, why *Refusal) {
+	r.post(key{lane, service, beside}, op{kind: opDrop, why: why})
 }
 
 // Revoke ends the links of all holders that match: first their claims are gone,
@@ -356,7 +387,7 @@ func (r *Relay) Revoke(ctx context.Context, match func(Holder) bool, text string
 	r.mu.Lock()
 	var links []*link
 	for l := range r.all {
-		if match(l.holder) {
+		if match(l.who()) {
 			links = append(links, l)
 			l.refuseMore()
 		}
@@ -428,6 +459,17 @@ func (r *Relay) stop() {
 	drained, cancel2 := context.WithTimeout(context.Background(), r.timing.drain)
 	defer cancel2()
 	var wg sync.WaitGroup
+	quit := make(chan struct{})
+	forced := make(chan struct{})
+	go func() {
+		defer close(forced)
+		select {
+		case <-r.conf.Force:
+			cancel2()
+		case <-quit:
+		}
+	}()
+	defer func() { close(quit); <-forced }()
 	for _, l := range links {
 		wg.Go(func() {
 			l.send(message{Type: msgGoAway})

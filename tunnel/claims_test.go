@@ -106,7 +106,7 @@ func TestDrop(t *testing.T) {
 	r, a := pair(t, quick(), echo)
 	stock := Claim{ID: "s", Lane: "dev-alice", Service: "stock", Kind: TCP}
 	a.claim(t, stock)
-	r.Drop("dev-alice", "orders", refuse(409, "taken over on another relay"))
+	r.Drop("dev-alice", "orders", "", refuse(409, "taken over on another relay"))
 	e := a.want(t, ClaimLost)
 	if no := asRefusal(e.Err, 0); no.Code != 409 || e.Claim.ID != "c1" {
 		t.Errorf("%v", e)
@@ -116,7 +116,7 @@ func TestDrop(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	_ = r.dial(t, "stock").Close()
-	r.Tell("dev-alice", "stock", map[string]string{"mode": "isolated"})
+	r.Tell("dev-alice", "stock", "", map[string]string{"mode": "isolated"})
 	if e := a.want(t, Told); e.Claim.ID != "s" || e.Facts["mode"] != "isolated" {
 		t.Errorf("%v", e)
 	}

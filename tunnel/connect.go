@@ -90,14 +90,18 @@ type agentLink struct {
 	control, bulk *mux
 	streams       [2]rawStream // of the messages
 	rtt           atomic.Int64
-	away          chan struct{}   // closed when the relay is about to end
-	done          chan struct{}   // closed when the link has ended
-	ctx           context.Context //nolint:containedctx // the link's own life, which handlers get
+	certificate   *x509.Certificate // the relay's own
+	clock         time.Time         // the relay's, when it let the first connection in; zero: it did not say
+	upgraded      time.Time         // this machine's then
+	away          chan struct{}     // closed when the relay is about to end
+	done          chan struct{}     // closed when the link has ended
+	ctx           context.Context   //nolint:containedctx // the link's own life, which handlers get
 	cancel        context.CancelFunc
 
-	mu   sync.Mutex
-	why  error
-	gone bool // away is closed
+	mu    sync.Mutex
+	why   error
+	gone  bool   // away is closed
+	token string // that was shown last
 }
 
 // connect makes a link: both connections, and the relay's word that it stands.
@@ -111,7 +115,7 @@ func (a *Agent) connect(ctx context.Context, generation uint64) (*agentLink, err
 			return nil, fmt.Errorf("the token: %w", err)
 		}
 	}
-	l := &agentLink{agent: a, generation: generation, away: make(chan struct{}), done: make(chan struct{})}
+	l := &agentLink{agent: a, generation: generation, token: token, away: make(chan struct{}), done: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var err error
 	if l.control, l.streams[0], err = a.dial(ctx, l, partControl, token); err != nil {
@@ -193,6 +197,13 @@ func (a *Agent) dial(ctx context.Context, l *agentLink, which, token string) (*m
 	})
 	if err != nil {
 		return nil, nil, a.failed(err, resp)
+	}
+	if l.upgraded.IsZero() {
+		l.upgraded = a.wall()
+		l.clock, _ = http.ParseTime(resp.Header.Get("Date"))
+		if resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0 {
+			l.certificate = resp.TLS.PeerCertificates[0]
+		}
 	}
 	window := uint32(controlWindow)
 	if which == partBulk {

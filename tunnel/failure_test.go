@@ -267,6 +267,35 @@ func TestADrainEnds(t *testing.T) {
 	}
 }
 
+// Who says so a second time does not wait for what is under way.
+func TestADrainIsCutShort(t *testing.T) {
+	t.Parallel()
+	tm := quick()
+	tm.drain = 10 * patience
+	force := make(chan struct{})
+	r := startRelay(t, tm, func(c *RelayConfig) { c.Force = force })
+	a := startAgent(t, tm, r, as("alice/1"))
+	a.claim(t, orders(TCP))
+	s := r.dial(t, "orders")
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); r.stop() }()
+	a.want(t, Draining)
+	select {
+	case <-stopped:
+		t.Fatal("it did not wait")
+	default:
+	}
+	close(force)
+	select {
+	case <-stopped:
+	case <-time.After(patience):
+		t.Fatal("it waits all the same")
+	}
+	if _, err := s.Read(make([]byte, 1)); !errors.Is(err, ErrLost) {
+		t.Errorf("%v", err)
+	}
+}
+
 // serveAnother is a second relay with the first one's certificate.
 func serveAnother(t testing.TB, tm timing, r *testRelay) *testRelay {
 	t.Helper()

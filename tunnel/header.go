@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -37,12 +38,15 @@ const (
 // all but Facts, which are for the programs at the two ends: 64 of them at most,
 // 8 KiB in all.
 type Claim struct {
-	ID       string            `json:"id"` // of the agent's choice: letters, digits, '.', '_', '-', 128 at most
-	Lane     string            `json:"lane"`
-	Service  string            `json:"service"`
-	Kind     Kind              `json:"kind"`
-	Takeover bool              `json:"takeover,omitempty"` // from the same user's other machine too
-	Facts    map[string]string `json:"facts,omitempty"`
+	ID       string `json:"id"` // of the agent's choice: letters, digits, '.', '_', '-', 128 at most
+	Lane     string `json:"lane"`
+	Service  string `json:"service"`
+	Kind     Kind   `json:"kind"`
+	Takeover bool   `json:"takeover,omitempty"` // from the same user's other machine too
+	// Join has it stand beside whoever holds the service in the lane. Each install
+	// has one place beside; what it means is the Authority's to decide.
+	Join  bool              `json:"join,omitempty"`
+	Facts map[string]string `json:"facts,omitempty"`
 }
 
 // State is what an agent says about the process behind a claim.
@@ -63,7 +67,8 @@ type Header struct {
 	Color    string `json:"color,omitempty"`    // its tag
 	Deadline int64  `json:"deadline,omitempty"` // milliseconds for which the caller still waits; 0: nobody knows
 
-	Small bool `json:"-"` // Dial: over the connection for small and urgent things
+	Small  bool   `json:"-"` // Dial: over the connection for small and urgent things
+	Beside string `json:"-"` // Dial: to the install that stands beside the holder; "": to the holder
 }
 
 // Out is the beginning of a stream from the laptop, in the same form. It names a
@@ -106,6 +111,8 @@ func (c *Claim) check() error {
 		return fmt.Errorf("claim: %q is no service", c.Service)
 	case c.Kind != HTTP && c.Kind != TCP:
 		return fmt.Errorf("claim: %q is no kind of stream", c.Kind)
+	case c.Join && c.Kind != HTTP:
+		return errors.New("claim: plain TCP has one end, and nobody stands beside it")
 	}
 	return checkFacts(c.Facts)
 }

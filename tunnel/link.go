@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"slices"
@@ -13,15 +14,19 @@ import (
 // link is the relay's end of an agent's two connections. It ends with the first
 // of them.
 type link struct {
-	relay  *Relay
-	holder Holder
-	remote net.Addr
-	since  time.Time
-	parts  chan part
-	quit   chan struct{} // closed by end
-	done   chan struct{} // closed when its streams are cut
+	relay   *Relay
+	agent   string
+	peer    *x509.Certificate // the client's, or nil
+	remote  net.Addr
+	since   time.Time
+	quota   *quota
+	parts   chan part
+	renewed chan struct{} // holds one word that the holder has another token
+	quit    chan struct{} // closed by end
+	done    chan struct{} // closed when its streams are cut
 
 	mu      sync.Mutex
+	holder  Holder
 	muxes   map[string]*mux
 	ids     map[string]key // the claims that it has asked for
 	why     error          // of end
@@ -44,38 +49,65 @@ type Link struct {
 	In, Out uint64 // bytes from and to the laptop
 }
 
+// who holds the link, by the token that was shown last.
+func (l *link) who() Holder {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holder
+}
+
 // link makes the link of an agent's first connection, or finds that of its second.
-func (r *Relay) link(h Holder, which string, remote net.Addr) (*link, error) {
+func (r *Relay) link(h Holder, which string, remote net.Addr, peer *x509.Certificate) (*link, error) {
+	l, limit, err := r.linkOf(h, which, remote, peer)
+	if limit != "" {
+		r.limited(h, limit)
+	}
+	return l, err
+}
+
+func (r *Relay) linkOf(h Holder, which string, remote net.Addr, peer *x509.Certificate) (*link, Limit, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ends {
-		return nil, refuse(503, "this relay is about to end")
+		return nil, "", refuse(503, "this relay is about to end")
 	}
 	old := r.links[h.Agent]
-	if old != nil && old.holder.Subject != h.Subject {
-		return nil, refuse(403, "this agent is somebody else's")
+	var before Holder
+	if old != nil {
+		before = old.who()
+	}
+	if old != nil && before.Subject != h.Subject {
+		return nil, "", refuse(403, "this agent is somebody else's")
 	}
 	if which == partBulk {
-		if old == nil || old.holder.Generation != h.Generation || old.holder.TokenID != h.TokenID {
-			return nil, refuse(409, "there is no link for a second connection")
+		if old == nil || before.Generation != h.Generation || before.TokenID != h.TokenID {
+			return nil, "", refuse(409, "there is no link for a second connection")
 		}
-		return old, nil
+		return old, "", nil
 	}
-	if old != nil && old.holder.Generation >= h.Generation {
-		return nil, refuse(409, "there is a newer link of this agent")
+	if old != nil && before.Generation >= h.Generation {
+		return nil, "", refuse(409, "there is a newer link of this agent")
 	}
 	agents := 0
 	for name, l := range r.links {
-		if l.holder.Subject == h.Subject && name != h.Agent {
+		if name != h.Agent && l.who().Subject == h.Subject {
 			agents++
 		}
 	}
 	if agents >= r.conf.Limits.Agents {
-		return nil, refuse(429, "%s has %d tunnels here already, which is the limit", h.Subject, agents)
+		return nil, LimitAgents, refuse(429, "%s has %d tunnels here already, which is the limit", h.Subject, agents)
+	}
+	if s := r.ledger.spent(h.Identity); s != nil && s.bytes.Load() > r.conf.Limits.Volume {
+		return nil, LimitVolume, refuse(401, "%s", r.usedUp(h))
+	}
+	quota := r.ledger.quota(h.Subject)
+	if !quota.links.Allow() {
+		// It passes: an agent tries again.
+		return nil, LimitLinks, refuse(503, "%s makes more than %d tunnels a minute, which is the limit", h.Subject, r.conf.Limits.Links)
 	}
 	l := &link{
-		relay: r, holder: h, remote: remote, since: time.Now(), parts: make(chan part), quit: make(chan struct{}),
-		done: make(chan struct{}), muxes: map[string]*mux{}, ids: map[string]key{},
+		relay: r, agent: h.Agent, holder: h, peer: peer, remote: remote, since: time.Now(), quota: quota, parts: make(chan part),
+		renewed: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), muxes: map[string]*mux{}, ids: map[string]key{},
 	}
 	r.links[h.Agent] = l
 	r.all[l] = true
@@ -83,7 +115,7 @@ func (r *Relay) link(h Holder, which string, remote net.Addr) (*link, error) {
 	if old != nil {
 		old.end(refuse(409, "a newer link of this agent is there"))
 	}
-	return l, nil
+	return l, "", nil
 }
 
 // attach hands a connection to the link.
@@ -131,8 +163,8 @@ func (l *link) run() {
 	cancel()
 	r.mu.Lock()
 	delete(r.all, l)
-	if r.links[l.holder.Agent] == l {
-		delete(r.links, l.holder.Agent)
+	if r.links[l.agent] == l {
+		delete(r.links, l.agent)
 	}
 	r.mu.Unlock()
 	l.mu.Lock()
@@ -144,7 +176,8 @@ func (l *link) run() {
 	}
 	wg.Wait()
 	close(l.done)
-	r.log.Info("tunnel down", "subject", l.holder.Subject, "agent", l.holder.Agent, "generation", l.holder.Generation, "why", why)
+	h := l.who()
+	r.log.Info("tunnel down", "subject", h.Subject, "agent", h.Agent, "generation", h.Generation, "why", why)
 }
 
 // serve waits for both connections, and then for the end.
@@ -156,7 +189,7 @@ func (l *link) serve(ctx context.Context, wg *sync.WaitGroup) {
 		select {
 		case p := <-l.parts:
 			if err := l.start(ctx, p, wg); err != nil {
-				r.log.Warn("tunnel refused", "subject", l.holder.Subject, "err", err)
+				r.log.Warn("tunnel refused", "subject", l.who().Subject, "err", err)
 				_ = p.wire.Close()
 				return
 			}
@@ -168,24 +201,72 @@ func (l *link) serve(ctx context.Context, wg *sync.WaitGroup) {
 	}
 	control, bulk := l.muxes[partControl], l.muxes[partBulk]
 	control.send(message{Type: msgReady})
-	r.log.Info("tunnel up", "subject", l.holder.Subject, "agent", l.holder.Agent, "host", l.holder.Host,
-		"generation", l.holder.Generation, "remote", l.remote.String())
+	h := l.who()
+	r.log.Info("tunnel up", "subject", h.Subject, "agent", h.Agent, "host", h.Host,
+		"generation", h.Generation, "remote", l.remote.String())
+	for l.lasts(control, bulk) {
+	}
+}
+
+// lasts waits for the end of the link, and then is false, or until there is another
+// token.
+func (l *link) lasts(control, bulk *mux) bool {
+	h := l.who()
 	var expired <-chan time.Time
-	if !l.holder.Expires.IsZero() {
-		t := time.NewTimer(time.Until(l.holder.Expires))
+	if !h.Expires.IsZero() {
+		t := time.NewTimer(time.Until(h.Expires))
 		defer t.Stop()
 		expired = t.C
 	}
 	select {
+	case <-l.renewed:
+		return true
 	case <-control.sess.Done():
 	case <-bulk.sess.Done():
 	case <-l.quit:
 	case <-expired:
-		l.end(refuse(401, "the token of %s has expired", l.holder.Subject))
+		l.end(refuse(401, "the token of %s has expired", h.Subject))
 	}
+	return false
+}
+
+// renew takes another token of the same subject for the link and all that it holds:
+// nothing is given up in between. With a no everything stays as it was.
+func (l *link) renew(m *mux, msg message) {
+	r := l.relay
+	answer := message{Type: msgAnswer, Seq: msg.Seq}
+	defer func() { m.send(answer) }()
+	old := l.who()
+	ctx, cancel := context.WithTimeout(context.Background(), r.timing.call)
+	defer cancel()
+	id, err := r.conf.Authority.Authenticate(ctx, Credentials{Token: msg.Text, Peer: l.peer, Remote: l.remote, Renews: old.Subject})
+	if err == nil && id.Subject != old.Subject {
+		err = refuse(403, "the new token is of %s, and this tunnel is of %s", id.Subject, old.Subject)
+	}
+	if err != nil {
+		no := asRefusal(err, 503)
+		answer.Code, answer.Text = no.Code, clip(no.Text, 900)
+		return
+	}
+	l.mu.Lock()
+	l.holder.Identity = id
+	var keys []key
+	for _, k := range l.ids {
+		keys = append(keys, k)
+	}
+	l.mu.Unlock()
+	select {
+	case l.renewed <- struct{}{}:
+	default: // it looks anyway
+	}
+	for _, k := range keys {
+		r.post(k, op{kind: opRenew, link: l})
+	}
+	r.log.Info("token renewed", "subject", id.Subject, "agent", l.agent)
 }
 
 func (l *link) start(ctx context.Context, p part, wg *sync.WaitGroup) error {
+	toll := l.toll()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.muxes[p.name] != nil {
@@ -195,10 +276,12 @@ func (l *link) start(ctx context.Context, p part, wg *sync.WaitGroup) error {
 	if p.name == partBulk {
 		window = bulkWindow
 	}
-	m, err := newMux(p.wire, false, window, l.holder.Agent, l.relay.conf.Limits.Streams, l.relay.timing, l.relay.log)
+	m, err := newMux(p.wire, false, window, l.agent, l.relay.conf.Limits.Streams, l.relay.timing, l.relay.log)
 	if err != nil {
 		return err
 	}
+	m.toll = toll
+	m.crowded = func() { l.relay.limited(l.who(), LimitStreams) }
 	m.accepted = func(s *stream) { l.out(ctx, s) }
 	m.told = func(msg message) { l.told(m, msg) }
 	l.muxes[p.name] = m
@@ -252,8 +335,10 @@ func (l *link) told(m *mux, msg message) {
 			s.Note = clip(strings.ToValidUTF8(s.Note, "?"), maxNote)
 			r.post(k, op{kind: opState, link: l, state: s})
 		}
+	case msgToken:
+		l.renew(m, msg)
 	default:
-		r.log.Debug("an unknown message", "type", msg.Type, "agent", l.holder.Agent)
+		r.log.Debug("an unknown message", "type", msg.Type, "agent", l.agent)
 	}
 }
 
@@ -265,13 +350,14 @@ func (l *link) ask(msg message) *Refusal {
 	if err := c.check(); err != nil {
 		return refuse(400, "%v", err)
 	}
-	k := key{c.Lane, c.Service}
 	l.mu.Lock()
+	k := keyOf(l.holder, *c)
+	subject := l.holder.Subject
 	old, again := l.ids[c.ID]
 	switch {
 	case l.refused:
 		l.mu.Unlock()
-		return refuse(401, "what %s may do here has been revoked", l.holder.Subject)
+		return refuse(401, "what %s may do here has been revoked", subject)
 	case l.ids == nil:
 		l.mu.Unlock()
 		return refuse(503, "the link is about to end")
@@ -280,7 +366,12 @@ func (l *link) ask(msg message) *Refusal {
 		return refuse(400, "the claim %s is of another service", c.ID)
 	case !again && len(l.ids) >= l.relay.conf.Limits.Claims:
 		l.mu.Unlock()
+		l.relay.limited(l.who(), LimitClaims)
 		return refuse(429, "%d claims of one tunnel are the limit", l.relay.conf.Limits.Claims)
+	case !l.quota.asks.Allow():
+		l.mu.Unlock()
+		l.relay.limited(l.who(), LimitAsks)
+		return refuse(503, "%s asks for more than %d claims a minute, which is the limit", subject, l.relay.conf.Limits.Asks)
 	}
 	for id, other := range l.ids {
 		if other == k && id != c.ID {
@@ -331,7 +422,12 @@ func (l *link) out(ctx context.Context, s *stream) {
 		case <-stop:
 		}
 	}()
-	conn, err := r.conf.Authority.Out(ctx, l.holder, o)
+	var conn net.Conn
+	if err = l.turnToOpen(ctx, r.timing.slot); err == nil {
+		conn, err = r.conf.Authority.Out(ctx, l.who(), o)
+	} else if errors.Is(err, ErrBusy) {
+		err = refuse(429, "%v", err)
+	}
 	close(stop)
 	<-gone
 	var no Refusal
@@ -339,7 +435,7 @@ func (l *link) out(ctx context.Context, s *stream) {
 		no = *asRefusal(err, 502)
 		no.Text = clip(no.Text, 900)
 	}
-	r.log.Info("way out", "subject", l.holder.Subject, "service", o.Service, "lane", o.Lane, "status", no.Code, "text", no.Text)
+	r.log.Info("way out", "subject", l.who().Subject, "service", o.Service, "lane", o.Lane, "status", no.Code, "text", no.Text)
 	b, err := frame(no, maxHeader)
 	if err == nil {
 		_, err = s.Write(b)
@@ -351,6 +447,7 @@ func (l *link) out(ctx context.Context, s *stream) {
 		_ = conn.Close()
 		return
 	}
+	s.toll = s.mux.toll
 	if err := Join(context.WithoutCancel(ctx), s, conn); err != nil {
 		r.log.Debug("way out ended", "service", o.Service, "err", err)
 	}
@@ -372,7 +469,7 @@ func (r *Relay) Links() []Link {
 	r.mu.Unlock()
 	out := make([]Link, 0, len(all))
 	for _, l := range all {
-		v := Link{Holder: l.holder, Remote: l.remote.String(), Since: l.since, Claims: held[l]}
+		v := Link{Holder: l.who(), Remote: l.remote.String(), Since: l.since, Claims: held[l]}
 		slices.SortFunc(v.Claims, func(a, b Claim) int { return strings.Compare(a.ID, b.ID) })
 		l.mu.Lock()
 		for _, m := range l.muxes {

@@ -20,8 +20,8 @@ type message struct {
 	Code   int    `json:"code,omitempty"`
 	Text   string `json:"text,omitempty"`
 
-	// msgClaim and msgRelease are questions, msgAnswer has the number of one. An
-	// answer without a code is a yes.
+	// msgClaim, msgRelease and msgToken are questions, msgAnswer has the number of
+	// one. An answer without a code is a yes.
 	Seq   uint64 `json:"seq,omitempty"`
 	Claim *Claim `json:"claim,omitempty"`
 	ID    string `json:"id,omitempty"`    // of a claim: msgRelease, msgState, msgLost, msgFacts
@@ -38,6 +38,7 @@ const (
 	msgRelease = "release"
 	msgAnswer  = "answer"
 	msgState   = "state"
+	msgToken   = "token"  // agent: another token, in Text, for the same link
 	msgLost    = "lost"   // relay: the claim is somebody else's now, or forbidden
 	msgFacts   = "facts"  // relay: about a claim, without a question
 	msgGoAway  = "goaway" // relay: make a new link, this one ends
@@ -57,6 +58,8 @@ type mux struct {
 	accepted func(*stream)
 	told     func(message)
 
+	toll     *toll         // nil: an agent's end, where nothing is paced
+	crowded  func()        // told of each stream of the other end that is too many, if not nil
 	slots    chan struct{} // taken by the own streams
 	in, out  atomic.Uint64
 	writers  atomic.Int64 // streams that write, and may
@@ -268,6 +271,7 @@ func (m *mux) openWith(ctx context.Context, header []byte) (*stream, error) {
 		_ = s.Close()
 		return nil, err
 	}
+	s.toll = m.toll // a header is nobody's load, and whoever opens has waited
 	return s, nil
 }
 
@@ -296,6 +300,9 @@ func (m *mux) accept() {
 			m.about(s, msg)
 		}
 		if over {
+			if m.crowded != nil {
+				m.crowded()
+			}
 			s.Abort(503, "too many streams")
 			continue
 		}

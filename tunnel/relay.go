@@ -32,6 +32,7 @@ type Credentials struct {
 	Token  string            // of "Authorization: Bearer", "" without one
 	Peer   *x509.Certificate // the client's, verified as RelayConfig.TLS asks, or nil
 	Remote net.Addr
+	Renews string // the subject whose tunnel is to go on with this token; "": a new tunnel
 }
 
 // Holder is who holds a claim. The same Agent is the same program, the same
@@ -53,9 +54,9 @@ type Authority interface {
 
 	// Up registers a claim; Dial works from when it is called. The agent gets the
 	// facts, or the *Refusal. Up is called again with a higher generation after a
-	// reconnect, with another holder after a take-over, and when the agent claims
-	// the same with other facts. Another install's or user's claim on this relay
-	// has been refused already.
+	// reconnect, with another holder after a take-over, with another token when that
+	// was renewed, and when the agent claims the same with other facts. Another
+	// install's or user's claim on this relay has been refused already.
 	Up(ctx context.Context, h Holder, c Claim) (facts map[string]string, err error)
 
 	// State is what the agent says about its process.
@@ -86,22 +87,19 @@ const (
 	TakenOver Reason = "taken over"
 )
 
-// Limits bound what others can make a relay hold. Zero values are the defaults.
-type Limits struct {
-	Agents   int // of one subject, 3
-	Claims   int // of one agent, 10
-	Streams  int // of one link in one direction, 256
-	HalfOpen int // connections that have not been let in yet, 512; the oldest make place
-}
-
 // RelayConfig is what a Relay is made from.
 type RelayConfig struct {
 	TLS       *tls.Config
 	Authority Authority
 	Limits    Limits
-	Path      string       // where tunnels come, default /tunnel/v1
-	Other     http.Handler // all other paths; nil: 404
-	Log       *slog.Logger // nil: none. It never has a token or a body
+	// Limited, if not nil, is told each time that a limit holds somebody up or turns
+	// him away. It must not block.
+	Limited func(h Holder, what Limit)
+	// Force, when closed, ends the wait for streams at the end; nil: never.
+	Force <-chan struct{}
+	Path  string       // where tunnels come, default /tunnel/v1
+	Other http.Handler // all other paths; nil: 404
+	Log   *slog.Logger // nil: none. It never has a token or a body
 }
 
 // Relay is the tunnel's end in the shared environment.
@@ -110,6 +108,7 @@ type Relay struct {
 	timing timing
 	log    *slog.Logger
 	gate   *gate
+	ledger *ledger
 
 	mu     sync.Mutex
 	links  map[string]*link // by agent: the newest
@@ -119,8 +118,18 @@ type Relay struct {
 	ends   bool           // Serve is about to return: no more links
 }
 
-// key is what one agent at a time holds.
-type key struct{ lane, service string }
+// key is what one agent at a time holds: a service in a lane, or the place beside its
+// holder that each install may have.
+type key struct{ lane, service, beside string }
+
+// keyOf is what a claim of a holder is about.
+func keyOf(h Holder, c Claim) key {
+	k := key{lane: c.Lane, service: c.Service}
+	if c.Join {
+		k.beside = h.Install
+	}
+	return k
+}
 
 // NewRelay checks c. Nothing runs before Serve.
 func NewRelay(c RelayConfig) (*Relay, error) { return newRelay(c, defaults) }
@@ -132,10 +141,7 @@ func newRelay(c RelayConfig, t timing) (*Relay, error) {
 	case c.Authority == nil:
 		return nil, errors.New("tunnel: a relay needs an authority")
 	}
-	c.Limits.Agents = cmp.Or(c.Limits.Agents, 3)
-	c.Limits.Claims = cmp.Or(c.Limits.Claims, 10)
-	c.Limits.Streams = cmp.Or(c.Limits.Streams, 256)
-	c.Limits.HalfOpen = cmp.Or(c.Limits.HalfOpen, 512)
+	c.Limits = c.Limits.withDefaults()
 	c.Path = cmp.Or(c.Path, "/tunnel/v1")
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Other == nil {
@@ -145,7 +151,7 @@ func newRelay(c RelayConfig, t timing) (*Relay, error) {
 	c.TLS.MinVersion = max(c.TLS.MinVersion, tls.VersionTLS12)
 	c.TLS.NextProtos = []string{"http/1.1"} // what can be upgraded
 	return &Relay{
-		conf: c, timing: t, log: c.Log, gate: newGate(c.Limits.HalfOpen),
+		conf: c, timing: t, log: c.Log, gate: newGate(c.Limits.HalfOpen), ledger: newLedger(c.Limits),
 		links: map[string]*link{}, all: map[*link]bool{}, claims: map[key]*claim{},
 	}, nil
 }
@@ -273,7 +279,7 @@ func (r *Relay) upgrade(w http.ResponseWriter, req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l, err := r.link(Holder{Identity: id, Agent: hi.Agent, Install: hi.Install, Host: hi.Host, Generation: hi.Generation}, hi.Part, conn.RemoteAddr())
+	l, err := r.link(Holder{Identity: id, Agent: hi.Agent, Install: hi.Install, Host: hi.Host, Generation: hi.Generation}, hi.Part, conn.RemoteAddr(), cred.Peer)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,9 @@ type stream struct {
 	raw rawStream
 	mux *mux
 	own bool // opened at this end, so it holds one of the mux's slots
+	// toll is what its bytes pass behind its header; nil: they are free. It is set
+	// before anybody else reads or writes.
+	toll *toll
 
 	unread  int          // bytes, under the mux's lock
 	granted atomic.Int64 // bytes that the other end will take, as far as is known
@@ -46,6 +49,9 @@ type stream struct {
 	gotEOF  atomic.Bool
 	stopped chan struct{} // closed when the other end does not want to read on
 	cut     chan struct{} // closed when it was aborted, here or there, or the link is lost
+	shut    chan struct{} // closed by Close and Abort
+
+	readBy, writeBy atomic.Int64 // deadlines, in Unix nanoseconds; 0: none
 
 	mu        sync.Mutex
 	err       error // why it was cut
@@ -55,7 +61,7 @@ type stream struct {
 }
 
 func newStream(raw rawStream, m *mux, own bool) *stream {
-	s := &stream{raw: raw, mux: m, own: own, stopped: make(chan struct{}), cut: make(chan struct{})}
+	s := &stream{raw: raw, mux: m, own: own, stopped: make(chan struct{}), cut: make(chan struct{}), shut: make(chan struct{})}
 	s.touch()
 	return s
 }
@@ -66,10 +72,16 @@ func (s *stream) Read(p []byte) (int, error) {
 	if err := s.failed(); err != nil {
 		return 0, err
 	}
+	if t := s.toll; t != nil {
+		t.wait(s, t.quota.in, &s.readBy)
+	}
 	n, err := s.raw.Read(p)
 	if n > 0 {
 		s.touch()
 		s.mux.in.Add(uint64(n))
+		if t := s.toll; t != nil {
+			t.came(n)
+		}
 		s.mux.taken(s, n)
 	}
 	if err == nil {
@@ -94,11 +106,17 @@ func (s *stream) Write(p []byte) (int, error) {
 		if err := s.failed(); err != nil {
 			return written, err
 		}
+		if t := s.toll; t != nil {
+			t.wait(s, t.quota.out, &s.writeBy)
+		}
 		n, err := s.turn(p[written:])
 		written += n
 		s.mux.out.Add(uint64(n))
 		if n > 0 {
 			s.touch()
+			if t := s.toll; t != nil {
+				t.went(n)
+			}
 		}
 		if err != nil {
 			if why := s.failed(); why != nil {
@@ -179,6 +197,7 @@ func (s *stream) Close() error {
 		return nil
 	}
 	s.closed = true
+	close(s.shut)
 	cut := s.err != nil
 	s.mu.Unlock()
 	s.wake()
@@ -197,7 +216,10 @@ func (s *stream) Abort(code int, text string) {
 		return
 	}
 	s.mu.Lock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		close(s.shut)
+	}
 	s.mu.Unlock()
 	s.mux.send(message{Type: msgAbort, Stream: s.raw.ID(), Code: code, Text: clip(text, maxNote)})
 	s.mux.later(s.bury)
@@ -258,11 +280,16 @@ func (s *stream) SetDeadline(t time.Time) error {
 	return first(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 }
 
-func (s *stream) SetReadDeadline(t time.Time) error  { return s.deadline(s.raw.SetReadDeadline, t) }
-func (s *stream) SetWriteDeadline(t time.Time) error { return s.deadline(s.raw.SetWriteDeadline, t) }
+func (s *stream) SetReadDeadline(t time.Time) error {
+	return s.deadline(s.raw.SetReadDeadline, &s.readBy, t)
+}
+
+func (s *stream) SetWriteDeadline(t time.Time) error {
+	return s.deadline(s.raw.SetWriteDeadline, &s.writeBy, t)
+}
 
 // deadline never takes back the one that wakes a stream that has ended.
-func (s *stream) deadline(set func(time.Time) error, t time.Time) error {
+func (s *stream) deadline(set func(time.Time) error, by *atomic.Int64, t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -270,6 +297,9 @@ func (s *stream) deadline(set func(time.Time) error, t time.Time) error {
 		return s.err
 	case s.closed:
 		return net.ErrClosed
+	}
+	if by.Store(0); !t.IsZero() {
+		by.Store(t.UnixNano())
 	}
 	return set(t)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -154,6 +155,29 @@ func liveID(id string) string { return id + ":live" }
 
 func (h *Hold) liveID() string { return liveID(h.reg.ID) }
 func (h *Hold) appID() string  { return h.reg.ID + ":app" }
+
+// Displaced reports whether another process has removed what Register put under the ID,
+// or has put its own there, by the error of Register and by what the agent knows now:
+// then to register once more is of use. Two that have the same ID one after the other
+// may meet there.
+func (h *Hold) Displaced(ctx context.Context, err error) bool {
+	var hidden *NotShownError
+	switch {
+	case statusOf(err) == http.StatusNotFound: // a beat found no check
+		return true
+	case !errors.As(err, &hidden):
+		return false
+	}
+	var svc *api.AgentService
+	err = h.c.do(ctx, "read "+h.id, fmt.Sprintf("service:read on %q", h.name), func(ctx context.Context) (err error) {
+		svc, _, err = h.c.api.Agent().Service(h.id, local(ctx))
+		return err
+	})
+	if statusOf(err) == http.StatusNotFound {
+		return true
+	}
+	return err == nil && (svc.Address != h.reg.Address || svc.Port != h.reg.Port)
+}
 
 // put sends the registration as it is. A check that the agent already has
 // keeps its status.

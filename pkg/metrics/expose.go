@@ -51,14 +51,15 @@ func (m *Meter) Families() []*dto.MetricFamily {
 		out = append(out, single(MetricRulesRefused, helpRulesRefused, dto.MetricType_COUNTER, float64(m.o.RulesRefused())))
 	}
 	if m.o.Whitelist != nil {
-		out = append(out, faults(m.o.Whitelist()))
+		out = append(out, labelled(MetricWhitelistFaults, helpFaults, "kind", m.o.Whitelist()))
 	}
 	if m.o.Relay != nil {
 		r := m.o.Relay()
 		out = append(out, single(MetricRelayLinks, helpRelayLinks, dto.MetricType_GAUGE, float64(r.Links)),
 			single(MetricRelayClaims, helpRelayClaims, dto.MetricType_GAUGE, float64(r.Claims)),
 			single(MetricRelayStreams, helpRelayStreams, dto.MetricType_GAUGE, float64(r.Streams)),
-			single(MetricRelayRefused, helpRelayRefused, dto.MetricType_COUNTER, float64(r.Refused)))
+			single(MetricRelayRefused, helpRelayRefused, dto.MetricType_COUNTER, float64(r.Refused)),
+			labelled(MetricRelayLimited, helpRelayLimited, "limit", r.Limited), laptops(r.Laptops))
 	}
 	out = slices.DeleteFunc(out, func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
 	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
@@ -99,10 +100,24 @@ func single(name, help string, t dto.MetricType, v float64) *dto.MetricFamily {
 	return f
 }
 
-func faults(by map[string]uint64) *dto.MetricFamily {
-	f := head(MetricWhitelistFaults, helpFaults, dto.MetricType_COUNTER)
-	for _, kind := range slices.Sorted(maps.Keys(by)) {
-		f.Metric = append(f.Metric, counter(by[kind], []*dto.LabelPair{label("kind", kind)}))
+// labelled is a counter by one label.
+func labelled(name, help, by string, counts map[string]uint64) *dto.MetricFamily {
+	f := head(name, help, dto.MetricType_COUNTER)
+	for _, value := range slices.Sorted(maps.Keys(counts)) {
+		f.Metric = append(f.Metric, counter(counts[value], []*dto.LabelPair{label(by, value)}))
+	}
+	return f
+}
+
+func laptops(all []RelayLaptop) *dto.MetricFamily {
+	f := head(MetricRelayBytes, helpRelayBytes, dto.MetricType_COUNTER)
+	all = slices.SortedFunc(slices.Values(all), func(a, b RelayLaptop) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Host, b.Host))
+	})
+	for _, l := range all {
+		for i, n := range []uint64{l.In, l.Out} {
+			f.Metric = append(f.Metric, counter(n, []*dto.LabelPair{label("direction", []string{"in", "out"}[i]), label("host", l.Host), label("user", l.User)}))
+		}
 	}
 	return f
 }

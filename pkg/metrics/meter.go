@@ -39,6 +39,14 @@ type Options struct {
 type Relay struct {
 	Links, Claims, Streams int
 	Refused                uint64
+	Limited                map[string]uint64 // by the limit
+	Laptops                []RelayLaptop     // of bounded number
+}
+
+// RelayLaptop is what one laptop has moved, in bytes from it and to it.
+type RelayLaptop struct {
+	User, Host string
+	In, Out    uint64
 }
 
 // Meter counts. It is safe for concurrent use; Decided, Done and Count never

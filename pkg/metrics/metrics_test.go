@@ -46,7 +46,10 @@ func exchange(service string, l lane.Name, instance string, status int, took tim
 // full is a meter in which every metric has a value.
 func full() *Meter {
 	m := meter(Options{Aliases: true, TraceMap: func() int { return 7 }, AccessLost: func() uint64 { return 3 },
-		RulesRefused: func() uint64 { return 2 }, Relay: func() Relay { return Relay{Links: 4, Claims: 5, Streams: 6, Refused: 8} }, Whitelist: func() map[string]uint64 { return map[string]uint64{"late": 5, "denied": 1} }}, "orders", "gray")
+		RulesRefused: func() uint64 { return 2 }, Relay: func() Relay {
+			return Relay{Links: 4, Claims: 5, Streams: 6, Refused: 8, Limited: map[string]uint64{"streams": 9},
+				Laptops: []RelayLaptop{{"alice", "desk-1", 10, 20}, {"other", "other", 1, 2}}}
+		}, Whitelist: func() map[string]uint64 { return map[string]uint64{"late": 5, "denied": 1} }}, "orders", "gray")
 	for i := range families {
 		f := &families[i]
 		m.Decided(decision("orders", "gray", lane.Metric{Name: f.name, Label: f.label, Value: "why"}))
@@ -151,6 +154,8 @@ func TestTextIsWhatPrometheusReads(t *testing.T) {
 		{1, lane.MetricRouteErrors, []string{"code", "E_ZONE_CAP"}},
 		{7, MetricTraceMapEntries, nil},
 		{4, MetricRelayLinks, nil}, {5, MetricRelayClaims, nil}, {6, MetricRelayStreams, nil}, {8, MetricRelayRefused, nil},
+		{9, MetricRelayLimited, []string{"limit", "streams"}},
+		{10, MetricRelayBytes, []string{"user", "alice", "host", "desk-1", "direction", "in"}}, {22, MetricRelayBytes, []string{"direction", "out"}},
 		{3, MetricAccessLogLost, nil},
 		{2, MetricRulesRefused, nil},
 		{5, MetricWhitelistFaults, []string{"kind", "late"}},

@@ -14,6 +14,8 @@ const (
 	MetricRelayClaims     = "lane_relay_claims"
 	MetricRelayStreams    = "lane_relay_streams"
 	MetricRelayRefused    = "lane_relay_refused_total"
+	MetricRelayLimited    = "lane_relay_limited_total"
+	MetricRelayBytes      = "lane_relay_bytes_total"
 	MetricAccessLogLost   = "lane_access_log_lost_total"
 	MetricWhitelistFaults = "lane_whitelist_lookup_errors_total"
 	MetricRulesRefused    = "lane_rules_refused_total"
@@ -148,7 +150,9 @@ func Names() []Entry {
 		Entry{MetricRelayLinks, "gauge", nil, helpRelayLinks},
 		Entry{MetricRelayClaims, "gauge", nil, helpRelayClaims},
 		Entry{MetricRelayStreams, "gauge", nil, helpRelayStreams},
-		Entry{MetricRelayRefused, "counter", nil, helpRelayRefused})
+		Entry{MetricRelayRefused, "counter", nil, helpRelayRefused},
+		Entry{MetricRelayLimited, "counter", []string{"limit"}, helpRelayLimited},
+		Entry{MetricRelayBytes, "counter", []string{"user", "host", "direction"}, helpRelayBytes})
 }
 
 const (
@@ -162,4 +166,6 @@ const (
 	helpRelayClaims  = "Services of laptops that this relay has registered."
 	helpRelayStreams = "Connections inside the tunnels of this relay."
 	helpRelayRefused = "Laptops and claims that this relay has turned away."
+	helpRelayLimited = "Times that one of this relay's limits has turned a laptop away, or held it up."
+	helpRelayBytes   = "Bytes inside the tunnels of this relay, from a laptop and to it."
 )

@@ -62,7 +62,8 @@ type LaneService struct {
 	Registered string         `json:"registered"`
 	Session    string         `json:"session"`
 	Install    string         `json:"install"`
-	Active     string         `json:"active"` // the holder's own clock, of its last request
+	Relay      string         `json:"relay,omitempty"` // that holds the claim for the owner's machine, and leads there
+	Active     string         `json:"active"`          // the holder's own clock, of its last request
 	Instances  []LaneInstance `json:"instances"`
 }
 
@@ -99,7 +100,7 @@ func NewLaneDetails(claims []lane.Claim, instances map[string][]lane.Instance) [
 	for _, c := range claims {
 		s := at(string(c.Lane), c.Service)
 		s.Owner, s.Host, s.Since, s.Install, s.Session = c.Owner, c.Host, c.Since, c.Install, c.Session
-		s.Mode, s.Registered, s.Declared, s.Active = c.Mode, c.Registered, c.Session != "", c.Active
+		s.Mode, s.Registered, s.Declared, s.Active, s.Relay = c.Mode, c.Registered, c.Session != "", c.Active, c.Relay
 	}
 	for service, list := range instances {
 		for _, i := range list {
@@ -230,6 +231,9 @@ func PrintLane(s *iostreams.IOStreams, d *LaneDetail) error {
 				held += ", last active " + v.Active
 			}
 			held += " (their clock)"
+			if v.Relay != "" {
+				held += fmt.Sprintf(", by the relay %s: its instance leads through a tunnel to %s", v.Relay, orUnknown(v.Host))
+			}
 		}
 		t.Row(Text("claim"), Text(v.Service), Text(held))
 		if v.Registered != "" {

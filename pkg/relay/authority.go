@@ -34,7 +34,11 @@ func (a authority) Authenticate(_ context.Context, c tunnel.Credentials) (tunnel
 		a.r.o.Audit.Warn("turned away", "remote", c.Remote.String(), "why", reason(err))
 		return tunnel.Identity{}, err
 	}
-	a.r.o.Audit.Info("link", "user", g.User, "token", g.ID, "remote", c.Remote.String())
+	msg := "link"
+	if c.Renews != "" {
+		msg = "token renewed"
+	}
+	a.r.o.Audit.Info(msg, "user", g.User, "token", g.ID, "remote", c.Remote.String())
 	return tunnel.Identity{Subject: g.User, TokenID: g.ID, Expires: g.Expires.Add(expireGrace), Private: g}, nil
 }
 
@@ -127,7 +131,7 @@ func (a authority) Up(ctx context.Context, h tunnel.Holder, c tunnel.Claim) (map
 
 // State takes what the laptop says of its process.
 func (a authority) State(ctx context.Context, h tunnel.Holder, c tunnel.Claim, s tunnel.State) {
-	if e := a.r.find(key{c.Lane, c.Service}); e != nil {
+	if e := a.r.find(keyOf(h, c)); e != nil {
 		if err := e.state(ctx, s); err != nil {
 			a.r.o.Logger.Warn("mark as draining", "service", c.Service, "lane", c.Lane, "error", err)
 		}
@@ -136,7 +140,7 @@ func (a authority) State(ctx context.Context, h tunnel.Holder, c tunnel.Claim, s
 
 // Lost has callers avoid the instance at once.
 func (a authority) Lost(_ context.Context, h tunnel.Holder, c tunnel.Claim) {
-	if e := a.r.find(key{c.Lane, c.Service}); e != nil {
+	if e := a.r.find(keyOf(h, c)); e != nil {
 		e.lost()
 		a.r.o.Audit.Warn("lost", "user", h.Subject, "lane", c.Lane, "service", c.Service, "host", h.Host)
 	}
@@ -145,7 +149,7 @@ func (a authority) Lost(_ context.Context, h tunnel.Holder, c tunnel.Claim) {
 // Gone removes a claim.
 func (a authority) Gone(ctx context.Context, h tunnel.Holder, c tunnel.Claim, why tunnel.Reason) {
 	r := a.r
-	k := key{c.Lane, c.Service}
+	k := keyOf(h, c)
 	r.mu.Lock()
 	e := r.claims[k]
 	delete(r.claims, k)
@@ -157,6 +161,8 @@ func (a authority) Gone(ctx context.Context, h tunnel.Holder, c tunnel.Claim, wh
 	word := string(why)
 	if why == tunnel.Revoked && r.over(h) && r.isRevoked(h.TokenID) != nil {
 		word = "token expired" // removed in the same order, for another reason
+	} else if why == tunnel.Revoked && r.isRevoked(h.TokenID) != nil {
+		word = "not allowed any more" // a new token, or one that has moved too much
 	}
 	note := r.o.Audit.With("user", h.Subject, "lane", c.Lane, "service", c.Service, "host", h.Host, "why", word)
 	if err != nil {
@@ -169,18 +175,20 @@ func (a authority) Gone(ctx context.Context, h tunnel.Holder, c tunnel.Claim, wh
 
 // lost hears that a claim is another's now, or was removed by hand.
 func (r *relay) lost(lost *consul.ClaimLostError) {
-	k := key{string(lost.Lane), lost.Service}
+	k := key{lane: string(lost.Lane), service: lost.Service}
 	r.mu.Lock()
 	if kept := r.kept[k]; kept != nil {
 		kept.stop()
 		delete(r.kept, k)
 	}
-	e := r.claims[k]
+	e := r.seats[k]
 	r.mu.Unlock()
 	if e == nil {
 		return
 	}
-	r.work.Go(func() { r.tunnel.Drop(k.lane, k.service, refuse(http.StatusConflict, "%v", lost)) })
+	r.work.Go(func() {
+		r.tunnel.Drop(e.key.lane, e.key.service, e.key.beside, refuse(http.StatusConflict, "%v", lost))
+	})
 }
 
 // Out dials an instance that the registry holds now.

@@ -63,12 +63,6 @@ func (e *served) watchStrays(ctx context.Context) {
 // leaves the old one. It may be called again after an error.
 func (e *served) isolate(ctx context.Context, next *place, caller netip.Addr) error {
 	r := e.r
-	e.mu.Lock()
-	old := e.places[0]
-	if !slices.Contains(e.places, next) {
-		e.places = append(slices.Clone(e.places), next) // from here on there may be something to remove
-	}
-	e.mu.Unlock()
 	e.change.Lock()
 	record := e.record
 	record.Mode, record.Registered, record.ID = next.mode, next.reg.Name, next.reg.ID
@@ -80,11 +74,7 @@ func (e *served) isolate(ctx context.Context, next *place, caller netip.Addr) er
 	if err != nil {
 		return err
 	}
-	if !next.beats {
-		if err := r.register(ctx, e, next); err != nil {
-			return err
-		}
-		e.guard.Moved(next.reg.ID)
+	return e.move(ctx, next, func() {
 		p := consul.ServicePolicy{Service: e.key.service, Mode: consul.ModeIsolated, Caller: caller.String(),
 			By: record.Owner + " by the relay " + r.o.Name, Since: r.o.Now().Format(time.RFC3339)}
 		if _, err := r.client().LearnPolicy(ctx, p); err != nil {
@@ -92,6 +82,25 @@ func (e *served) isolate(ctx context.Context, next *place, caller netip.Addr) er
 		}
 		e.say(fmt.Sprintf("%s is isolated: %s called it without its lane's tag; take that back with: lane policy clear %s", e.key.service, caller, e.key.service))
 		r.o.Audit.Warn("isolated", "lane", e.key.lane, "service", e.key.service, "registered", next.reg.Name, "caller", caller.String())
+	})
+}
+
+// move registers it in another place beside where it is, and then leaves the old one.
+// arrived is called in between. It may be called again after an error.
+func (e *served) move(ctx context.Context, next *place, arrived func()) error {
+	r := e.r
+	e.mu.Lock()
+	old := e.places[0]
+	if !slices.Contains(e.places, next) {
+		e.places = append(slices.Clone(e.places), next) // from here on there may be something to remove
+	}
+	e.mu.Unlock()
+	if !next.beats {
+		if err := r.register(ctx, e, next); err != nil {
+			return err
+		}
+		e.guard.Moved(next.reg.ID)
+		arrived()
 	}
 	select {
 	case <-time.After(overlap):
@@ -112,5 +121,5 @@ func (e *served) isolate(ctx context.Context, next *place, caller netip.Addr) er
 func (e *served) say(note string) {
 	answer := e.answer()
 	answer[facts.Note] = note
-	e.r.tunnel.Tell(e.key.lane, e.key.service, answer)
+	e.r.tunnel.Tell(e.key.lane, e.key.service, e.key.beside, answer)
 }

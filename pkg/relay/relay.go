@@ -41,6 +41,8 @@ type Options struct {
 	Advertise netip.Addr
 	Ports     Ports
 	ClaimTTL  time.Duration // of the session behind the claims; 0 is 10 minutes
+	// Limits are what one user may hold and do here; zero values are the defaults.
+	Limits tunnel.Limits
 	// Deny are services that nobody may claim, whatever a token says.
 	Deny []string
 	// Own are addresses of this process that are never dialled for anybody, beside the
@@ -59,6 +61,8 @@ type Options struct {
 	Beside func(ctx context.Context) error
 	// Figures, if set, show what the relay holds while it runs.
 	Figures *Figures
+	// Force, when closed, ends the wait for requests under way at the end.
+	Force <-chan struct{}
 	// Ready, if set, is called when tunnels are taken.
 	Ready  func()
 	Logger *slog.Logger // nil: discards
@@ -71,6 +75,7 @@ type Options struct {
 type Figures struct {
 	r       atomic.Pointer[relay]
 	refused atomic.Uint64
+	limits  limits
 }
 
 // Held are the numbers of laptops, claims, and streams in the tunnels.
@@ -90,6 +95,17 @@ func (f *Figures) Held() (links, claims, streams int) {
 // Refused is how many laptops and claims were turned away.
 func (f *Figures) Refused() uint64 { return f.refused.Load() }
 
+// Limited is how often each limit has held somebody up, by its name.
+func (f *Figures) Limited() map[string]uint64 { return f.limits.all() }
+
+// Traffic is what each laptop has moved.
+func (f *Figures) Traffic() []tunnel.Traffic {
+	if r := f.r.Load(); r != nil {
+		return r.tunnel.Traffic()
+	}
+	return nil
+}
+
 // relay is the state of one Run.
 type relay struct {
 	o         Options
@@ -100,14 +116,30 @@ type relay struct {
 	run  func(parts ...func(context.Context)) (stop func())
 	work sync.WaitGroup
 
-	mu      sync.Mutex
-	claims  map[key]*served
-	kept    map[key]*kept
+	mu     sync.Mutex
+	claims map[key]*served
+	// seats are who holds the claim in the registry, by service and lane alone: of those
+	// that are served here side by side, at most one.
+	seats   map[key]*served
+	kept    map[key]*kept // by service and lane alone
 	revoked map[string]consul.Revocation
 	settled bool // the registry has said once what is revoked
 }
 
-type key struct{ lane, service string }
+// key is what is served once: a service in a lane, or, with an install, the place of
+// that one beside the holder.
+type key struct{ lane, service, beside string }
+
+// seat is the claim that it is about, whoever holds that.
+func (k key) seat() key { return key{lane: k.lane, service: k.service} }
+
+func keyOf(h tunnel.Holder, c tunnel.Claim) key {
+	k := key{lane: c.Lane, service: c.Service}
+	if c.Join {
+		k.beside = h.Install
+	}
+	return k
+}
 
 // Run serves until ctx ends, then lets go of every claim. It returns when nothing
 // of it runs.
@@ -124,7 +156,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Figures == nil {
 		o.Figures = &Figures{}
 	}
-	r := &relay{o: o, claims: map[key]*served{}, kept: map[key]*kept{}}
+	r := &relay{o: o, claims: map[key]*served{}, seats: map[key]*served{}, kept: map[key]*kept{}}
 	if err := r.prepare(); err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}
@@ -183,7 +215,7 @@ func (r *relay) prepare() error {
 	if err != nil {
 		return err
 	}
-	r.tunnel, err = tunnel.NewRelay(tunnel.RelayConfig{TLS: o.TLS, Authority: authority{r}, Log: o.Logger})
+	r.tunnel, err = tunnel.NewRelay(tunnel.RelayConfig{TLS: o.TLS, Authority: authority{r}, Limits: o.Limits, Limited: r.limited, Force: o.Force, Log: o.Logger})
 	return err
 }
 
@@ -261,7 +293,7 @@ func (r *relay) active(ctx context.Context) error {
 		}
 		for _, e := range r.all() {
 			n, now := e.count(), time.Now()
-			if n == e.told || !e.toldAt.IsZero() && now.Sub(e.toldAt) < every {
+			if !e.holds() || n == e.told || !e.toldAt.IsZero() && now.Sub(e.toldAt) < every {
 				continue
 			}
 			e.told, e.toldAt = n, now

@@ -27,6 +27,7 @@ type served struct {
 	r      *relay
 	key    key
 	record lane.Claim
+	seated lane.Claim // the record with which it took the claim; under the relay's lock
 	want   wanted
 	holder tunnel.Holder
 	addr   netip.AddrPort
@@ -42,7 +43,8 @@ type served struct {
 	toldAt time.Time
 
 	mu       sync.Mutex
-	places   []*place // the newest last
+	beside   lane.Claim // of whoever holds the claim, if it stands beside another's
+	places   []*place   // the newest last
 	ready    bool
 	away     bool
 	draining bool
@@ -94,7 +96,13 @@ func (e *served) count() uint64 {
 
 func (e *served) answer() map[string]string {
 	p := e.place()
-	return map[string]string{facts.Mode: p.mode, facts.Registered: p.reg.Name, facts.ID: p.reg.ID, facts.Address: e.addr.String(), facts.Relay: e.r.o.Name}
+	out := map[string]string{facts.Mode: p.mode, facts.Registered: p.reg.Name, facts.ID: p.reg.ID, facts.Address: e.addr.String(), facts.Relay: e.r.o.Name}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.beside.Session != "" {
+		out[facts.Holder], out[facts.HolderHost] = e.beside.Owner, e.beside.Host
+	}
+	return out
 }
 
 // up registers what a holder claims, or has it back after a reconnect.
@@ -102,7 +110,7 @@ func (r *relay) up(ctx context.Context, h tunnel.Holder, c tunnel.Claim) (*serve
 	if err := r.allow(h, c); err != nil {
 		return nil, err
 	}
-	k, w := key{c.Lane, c.Service}, want(h, c)
+	k, w := keyOf(h, c), want(h, c)
 	if e := r.find(k); e != nil {
 		if e.want == w && e.back(h) {
 			return e, r.renew(ctx, e, h)
@@ -151,22 +159,60 @@ func (r *relay) establish(ctx context.Context, e *served, h tunnel.Holder, c tun
 		}
 	}()
 	if e.claims() {
-		e.record = r.record(e, p, h)
-		if err := r.claim(ctx, e.record, h, c.Takeover); err != nil {
-			return err
-		}
-	} else if err := r.alone(ctx, p); err != nil {
+		p, err = r.seat(ctx, e, p, h, c)
+	} else {
+		err = r.alone(ctx, p)
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.register(ctx, e, p); err != nil {
 		err = errors.Join(err, r.client().DeregisterAt(context.WithoutCancel(ctx), p.reg.ID, p.reg.Address, p.reg.Port))
-		if e.claims() {
-			err = errors.Join(err, r.session.Release(context.WithoutCancel(ctx), e.record.Lane, e.record.Service))
-		}
-		return err
+		return errors.Join(err, r.release(context.WithoutCancel(ctx), e))
 	}
-	e.follow = r.run(e.watchStrays)
+	e.follow = r.run(e.watch)
 	return nil
+}
+
+// seat takes the claim, or, for who wants to join its holder, a place beside that one;
+// which place it is then.
+func (r *relay) seat(ctx context.Context, e *served, p *place, h tunnel.Holder, c tunnel.Claim) (*place, error) {
+	e.record = r.record(e, p, h)
+	err := r.claim(ctx, e, h, c.Takeover)
+	var held *consul.ClaimHeldError
+	switch {
+	case !errors.As(err, &held):
+		return p, err
+	case c.Join && !c.Takeover && held.Held.Install != h.Install:
+		return r.join(e, h, c, held.Held)
+	}
+	return p, refuse(http.StatusConflict, "%v", held)
+}
+
+// release gives the claim up, if it is held.
+func (r *relay) release(ctx context.Context, e *served) error {
+	if !r.vacate(e) {
+		return nil
+	}
+	return r.session.Release(ctx, e.record.Lane, e.record.Service)
+}
+
+// holds reports whether the claim in the registry is its own.
+func (e *served) holds() bool {
+	e.r.mu.Lock()
+	defer e.r.mu.Unlock()
+	return e.r.seats[e.key.seat()] == e
+}
+
+// vacate takes a claim from who holds it here, and reports whether he did.
+func (r *relay) vacate(e *served) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seats[e.key.seat()] != e {
+		return false
+	}
+	delete(r.seats, e.key.seat())
+	return true
 }
 
 func (r *relay) client() *consul.Client { return r.o.Client }
@@ -239,35 +285,61 @@ func (r *relay) record(e *served, p *place, h tunnel.Holder) lane.Claim {
 // claim takes the lock on the claim: at once when nobody has it, or when the same
 // installation held it by another relay, or by this one's former self, with an
 // older link; by force of its own user alone.
-func (r *relay) claim(ctx context.Context, cl lane.Claim, h tunnel.Holder, force bool) error {
+// Somebody else's is a *consul.ClaimHeldError.
+func (r *relay) claim(ctx context.Context, e *served, h tunnel.Holder, force bool) (err error) {
 	may := func(old lane.Claim) bool {
 		mine := old.Owner == h.Subject
 		return mine && (force || old.Relay != "" && old.Install == h.Install && old.Generation <= h.Generation)
 	}
-	k := key{string(cl.Lane), cl.Service}
-	r.mu.Lock()
-	old := r.kept[k]
-	if old != nil && may(old.record) {
-		old.stop()
-		delete(r.kept, k)
-		old = nil
-	}
-	r.mu.Unlock()
-	if old != nil {
-		return refuse(http.StatusConflict, "%v", &consul.ClaimHeldError{Held: old.record})
-	}
-	err := r.session.Claim(ctx, cl)
-	var held *consul.ClaimHeldError
-	if !errors.As(err, &held) {
+	fresh, err := r.sit(e, may)
+	if err != nil {
 		return err
 	}
-	if !may(held.Held) {
-		return refuse(http.StatusConflict, "%v", held)
-	}
-	if err = r.session.TakeOver(ctx, held.Held, cl); errors.As(err, &held) {
-		return refuse(http.StatusConflict, "%v", held)
+	defer func() {
+		if err != nil && fresh {
+			r.vacate(e)
+		}
+	}()
+	err = r.session.Claim(ctx, e.record)
+	var held *consul.ClaimHeldError
+	if errors.As(err, &held) && may(held.Held) {
+		err = r.session.TakeOver(ctx, held.Held, e.record)
 	}
 	return err
+}
+
+// sit takes the claim among those that are served here: the registry would give it to
+// each of them, as all have the relay's session. fresh says that it had not sat there.
+func (r *relay) sit(e *served, may func(lane.Claim) bool) (fresh bool, err error) {
+	k := e.key.seat()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.kept[k]; old != nil {
+		if !may(old.record) {
+			return false, r.heldHere(old.record)
+		}
+		old.stop()
+		delete(r.kept, k)
+	}
+	sits := r.seats[k]
+	if sits != nil && sits != e {
+		if !may(sits.seated) {
+			return false, r.heldHere(sits.seated)
+		}
+		// Its place is another one: nobody has told it yet.
+		r.work.Go(func() {
+			r.tunnel.Drop(sits.key.lane, sits.key.service, sits.key.beside, refuse(http.StatusConflict, "%s on %s has taken it over", e.record.Owner, e.record.Host))
+		})
+	}
+	e.seated = e.record
+	r.seats[k] = e
+	return sits != e, nil
+}
+
+// heldHere says who holds a claim by this relay's session.
+func (r *relay) heldHere(c lane.Claim) error {
+	c.Session = r.session.ID()
+	return &consul.ClaimHeldError{Held: c}
 }
 
 // renew writes the link's generation into the claim: an older link that comes late to
@@ -275,11 +347,16 @@ func (r *relay) claim(ctx context.Context, cl lane.Claim, h tunnel.Holder, force
 func (r *relay) renew(ctx context.Context, e *served, h tunnel.Holder) error {
 	e.change.Lock()
 	defer e.change.Unlock()
-	if !e.claims() || e.record.Generation == h.Generation {
+	if !e.holds() || e.record.Generation == h.Generation {
 		return nil
 	}
 	e.record.Generation = h.Generation
-	return r.claim(ctx, e.record, h, false)
+	err := r.claim(ctx, e, h, false)
+	var held *consul.ClaimHeldError
+	if errors.As(err, &held) {
+		return refuse(http.StatusConflict, "%v", held)
+	}
+	return err
 }
 
 // alone refuses a second instance under a name that has no claim to say whose it is.
@@ -296,12 +373,20 @@ func (r *relay) alone(ctx context.Context, p *place) error {
 	return nil
 }
 
+// registerLimit bounds the first of two tries to register, as a session's only one is:
+// the second one needs a part of the call's time.
+const registerLimit = 5 * time.Second
+
 // register puts a place into the registry, and keeps it there. The former holder of
-// its ID may remove it in the same moment: then it is done once more.
+// its ID, at another relay, may remove it in the same moment, or write his own over it:
+// then it is done once more. Whatever else is wrong is so a second time, and is told.
 func (r *relay) register(ctx context.Context, e *served, p *place) error {
 	e.tell(p)
-	err := p.hold.Register(ctx)
-	if err != nil && ctx.Err() == nil {
+	first, cancel := context.WithTimeout(ctx, registerLimit)
+	err := p.hold.Register(first)
+	cancel()
+	if err != nil && ctx.Err() == nil && p.hold.Displaced(ctx, err) {
+		r.o.Logger.Info("the former holder was in the way: registered once more", "service", e.key.service, "lane", e.key.lane, "error", err)
 		err = p.hold.Register(ctx)
 	}
 	if err != nil {
@@ -428,12 +513,7 @@ func (r *relay) down(ctx context.Context, e *served, why tunnel.Reason) error {
 		}
 		return err
 	}
-	release := func() error {
-		if !e.claims() {
-			return nil
-		}
-		return r.session.Release(ctx, e.record.Lane, e.record.Service)
-	}
+	release := func() error { return r.release(ctx, e) }
 	var err error
 	switch why {
 	case tunnel.Released: // callers see lane_absent, and no unhealthy lane
@@ -443,6 +523,7 @@ func (r *relay) down(ctx context.Context, e *served, why tunnel.Reason) error {
 		r.keep(e, why)
 		err = deregister()
 	case tunnel.TakenOver:
+		r.vacate(e)
 		err = deregister()
 	default: // revoked
 		err = errors.Join(deregister(), release())
@@ -454,26 +535,26 @@ func (r *relay) down(ctx context.Context, e *served, why tunnel.Reason) error {
 
 // keep lets a claim stand without an instance.
 func (r *relay) keep(e *served, why tunnel.Reason) {
-	if !e.claims() {
+	if !r.vacate(e) {
 		return
 	}
 	ttl := r.o.ClaimTTL
 	if ttl == 0 {
 		ttl = 10 * time.Minute
 	}
-	k := &kept{record: e.record}
+	k, seat := &kept{record: e.record}, e.key.seat()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kept[e.key] = k
+	r.kept[seat] = k
 	k.stop = func() bool { return true }
 	if why == tunnel.Stopping {
 		return // the session's own end will do
 	}
 	timer := time.AfterFunc(ttl, func() {
 		r.mu.Lock()
-		mine := r.kept[e.key] == k
+		mine := r.kept[seat] == k
 		if mine {
-			delete(r.kept, e.key)
+			delete(r.kept, seat)
 		}
 		r.mu.Unlock()
 		if mine {
@@ -487,7 +568,7 @@ func (r *relay) keep(e *served, why tunnel.Reason) {
 
 // dial opens a stream to the laptop.
 func (e *served) dial(ctx context.Context) (net.Conn, error) {
-	s, err := e.r.tunnel.Dial(ctx, e.key.lane, e.key.service, tunnel.Header{Color: e.key.lane})
+	s, err := e.r.tunnel.Dial(ctx, e.key.lane, e.key.service, tunnel.Header{Color: e.key.lane, Beside: e.key.beside})
 	if err != nil {
 		return nil, facts.Failure(err)
 	}

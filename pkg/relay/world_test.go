@@ -200,6 +200,7 @@ type laptop struct {
 	w     *world
 	agent *tunnel.Agent
 	end   func() error // ends it, and waits
+	over  chan error   // holds what Run returned by itself
 
 	mu     sync.Mutex
 	events []tunnel.Event
@@ -214,7 +215,7 @@ func (w *world) laptop(addr, token, install, local string) *laptop {
 // laptopAs is laptop with a client certificate.
 func (w *world) laptopAs(addr, token, install, local string, cert *tls.Certificate) *laptop {
 	w.t.Helper()
-	l := &laptop{w: w, news: make(chan struct{}, 1)}
+	l := &laptop{w: w, news: make(chan struct{}, 1), over: make(chan error, 1)}
 	var err error
 	l.agent, err = tunnel.NewAgent(tunnel.AgentConfig{
 		URL: "wss://" + addr, Pin: tunnel.Fingerprint(w.cert.Certificate[0]), Install: install, Host: install + "-host", Client: cert,
@@ -244,7 +245,13 @@ func (w *world) laptopAs(addr, token, install, local string, cert *tls.Certifica
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- l.agent.Run(ctx) }()
+	go func() {
+		err := l.agent.Run(ctx)
+		if ctx.Err() == nil {
+			l.over <- err
+		}
+		done <- err
+	}()
 	l.end = sync.OnceValue(func() error {
 		cancel()
 		select {

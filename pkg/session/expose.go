@@ -110,6 +110,9 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 		case why := <-lost:
 			return finish(&consul.ClaimLostError{Lane: o.Lane, Service: o.Name, Text: fmt.Sprint(why)})
 		case <-ctx.Done():
+			if agent.Remote() == "" {
+				o.Log.Warn("the relay is away: it is tried once more, for some seconds, so that it removes what it has registered")
+			}
 			return finish(ctx.Err())
 		}
 	}

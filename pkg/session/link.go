@@ -87,7 +87,10 @@ func (e *FarLeftoverError) Error() string {
 func (e *FarLeftoverError) Unwrap() error { return e.Err }
 
 // explain is an error of the tunnel in the session's words.
-func (l *link) explain(err error) error {
+func (l *link) explain(err error) error { return ExplainRelay(l.o.URL, err) }
+
+// ExplainRelay is an error of the tunnel to the relay at a URL in a session's words.
+func ExplainRelay(url string, err error) error {
 	var no *tunnel.Refusal
 	var cert *tunnel.CertificateError
 	var client *tunnel.ClientCertificateError
@@ -95,9 +98,9 @@ func (l *link) explain(err error) error {
 	case err == nil, errors.As(err, &cert), errors.As(err, &client):
 		return err
 	case errors.As(err, &no):
-		return &RelayRefusedError{URL: l.o.URL, Code: no.Code, Text: no.Text}
+		return &RelayRefusedError{URL: url, Code: no.Code, Text: no.Text}
 	}
-	return &RelayError{URL: l.o.URL, Err: err}
+	return &RelayError{URL: url, Err: err}
 }
 
 // link is a session's tunnel to its relay.
@@ -113,7 +116,9 @@ type link struct {
 	state string
 	since time.Time
 	err   error
-	ends  time.Time       // of the token of the newest try; zero: not known
+	ends  time.Time       // of the token that the relay has taken; zero: not known
+	read  string          // the token that was read last
+	bad   string          // one that the relay did not take
 	far   map[string]*far // by claim
 }
 
@@ -133,28 +138,56 @@ func (s *session) prepareLink() (err error) {
 	return nil
 }
 
-// token gives the token for a link, and keeps when it ends.
+// token gives the token for a link.
 func (l *link) token(ctx context.Context) (string, error) {
 	text, err := l.o.Token(ctx)
 	if err == nil {
 		l.mu.Lock()
-		l.ends, _ = token.Ends(text)
+		l.read = text
 		l.mu.Unlock()
 	}
 	return text, err
 }
 
+// taken notes that the relay has taken the token that was read last. The caller holds mu.
+func (l *link) taken() { l.ends, _ = token.Ends(l.read) }
+
+// renew shows the relay a token that has come into the place of the other one: the
+// tunnel goes on, and nothing is registered anew.
+func (l *link) renew(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, linkLimit)
+	defer cancel()
+	renewed, err := l.agent.Renew(ctx)
+	var no *tunnel.Refusal
+	l.mu.Lock()
+	switch {
+	case renewed:
+		l.taken()
+	case errors.As(err, &no):
+		l.bad = l.read
+	}
+	ends := l.ends
+	l.mu.Unlock()
+	switch {
+	case renewed:
+		l.s.event("the relay has taken a new token, which is good until %s", ends.UTC().Format(time.RFC3339))
+	case no != nil:
+		l.s.event("the relay does not take the new token: %s", no.Text)
+		l.s.o.Log.Warn("the relay does not take the new token, and the old one is used until its end", "error", no.Text)
+	}
+}
+
 // ending says that the token ends soon, and when; "" if it does not, or if another one
-// lies ready for the link after this. It reads the token.
+// lies ready. It reads the token.
 func (l *link) ending(ctx context.Context) (text string, ends time.Time) {
 	l.mu.Lock()
-	ends = l.ends
+	ends, bad := l.ends, l.bad
 	l.mu.Unlock()
 	now := l.s.o.Now()
 	if ends.IsZero() || ends.Sub(now) > tokenSoon {
 		return "", ends
 	}
-	if next, err := l.o.Token(ctx); err == nil {
+	if next, err := l.o.Token(ctx); err == nil && next != bad {
 		if e, ok := token.Ends(next); ok && e.Sub(now) > tokenSoon {
 			return "", ends
 		}
@@ -167,12 +200,13 @@ func (l *link) ending(ctx context.Context) (text string, ends time.Time) {
 		left, ends.UTC().Format(time.RFC3339)), ends
 }
 
-// watchToken notes once for each token that it ends soon.
+// watchToken takes each new token, and notes once for each that it ends soon.
 func (l *link) watchToken(ctx context.Context) error {
 	tick := time.NewTicker(tokenLook)
 	defer tick.Stop()
 	var told time.Time
 	for {
+		l.renew(ctx)
 		if text, ends := l.ending(ctx); text != "" && !ends.Equal(told) {
 			told = ends
 			l.s.event("%s", text)
@@ -257,6 +291,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		}
 		set(control.RelayOK)
 		l.err = nil
+		l.taken()
 	case tunnel.Disconnected, tunnel.Retrying: // behind Draining and Woke only the second one comes
 		if l.state == control.RelayOK {
 			news = append(news, fmt.Sprintf("the relay is lost: %v", e.Err))
@@ -279,7 +314,11 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		if f == nil {
 			break
 		}
+		_, before := f.v.joined()
 		f.learn(e.Facts)
+		if _, now := f.v.joined(); before && !now {
+			news = append(news, fmt.Sprintf("the claim on %s is ours: its holder has gone", f.v.o.Name))
+		}
 		if note := e.Facts[facts.Note]; note != "" {
 			f.v.warn(note)
 			news = append(news, note)
@@ -400,7 +439,7 @@ var _ standing = (*far)(nil)
 // claim makes the registration of a place; nothing is sent.
 func (l *link) claim(s *session, v *service, p *place) *far {
 	f := &far{l: l, v: v, p: p, lost: make(chan struct{})}
-	f.claim = tunnel.Claim{ID: "http." + v.o.Name, Lane: string(s.o.Lane), Service: v.o.Name, Kind: tunnel.HTTP, Takeover: s.o.TakeOver,
+	f.claim = tunnel.Claim{ID: "http." + v.o.Name, Lane: string(s.o.Lane), Service: v.o.Name, Kind: tunnel.HTTP, Takeover: s.o.TakeOver, Join: s.o.Join && !s.o.TakeOver,
 		Facts: map[string]string{facts.Mode: s.o.Mode, facts.Started: s.started.Format(timeForm)}}
 	for k, val := range map[string]string{facts.Env: s.o.Env, facts.Tenant: s.o.Tenant, facts.Zone: s.o.Zone, facts.Version: s.o.Version} {
 		if val != "" {
@@ -434,6 +473,11 @@ func (f *far) learn(got map[string]string) {
 	if got == nil {
 		return
 	}
+	var holder lane.Claim
+	if owner, ok := got[facts.Holder]; ok {
+		holder = lane.Claim{Lane: lane.Name(f.claim.Lane), Service: f.claim.Service, Owner: owner, Host: got[facts.HolderHost], Session: "the holder's"}
+	}
+	f.v.joins(holder)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.facts = got

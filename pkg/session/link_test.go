@@ -220,10 +220,12 @@ func TestTooManyTunnels(t *testing.T) {
 }
 
 // A token that ends soon is told, until another one lies ready; with that the session
-// outlives it.
+// outlives it, and nobody gets the baseline in between.
 func TestATokenThatEndsSoonIsToldAndReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, consultest.Embedded(t))
+	w.baseline(w.service("orders"))
+	w.local.says("mine")
 	o := w.options("box")
 	o.Relay, _ = w.relayed()
 	var now atomic.Pointer[string]
@@ -243,15 +245,32 @@ func TestATokenThatEndsSoonIsToldAndReplaced(t *testing.T) {
 		return out
 	}
 	eventually(t, "it is told", func() bool { st := r.status(); return soon(st.Warnings) && soon(history(st)) })
+	before, over := w.claims(), time.Now().Add(life+2*time.Second)
 	set(time.Hour)
 	if st := r.status(); soon(st.Warnings) {
 		t.Errorf("another one lies ready: %q", st.Warnings)
 	}
-	eventuallyIn(t, life+time.Minute, "the session is back by the new one", func() bool {
-		st := r.status()
-		return st.Relay.State == control.RelayOK && slices.ContainsFunc(history(st), func(s string) bool { return strings.Contains(s, "the relay is back") }) &&
-			st.Services[0].State == control.StateUp
+	eventually(t, "the relay takes it", func() bool {
+		return slices.ContainsFunc(history(r.status()), func(s string) bool { return strings.Contains(s, "the relay has taken a new token") })
 	})
+	// Until the old one has ended: every call comes to the lane, and nothing was given up.
+	for st := r.status(); time.Now().Before(over); {
+		if code, body, err := w.ask(st, "/"); code != 200 || body != "mine" || err != nil {
+			t.Fatalf("a gap: %d %q %v", code, body, err)
+		}
+		if now := w.claims(); !slices.Equal(now, before) {
+			t.Fatalf("claims %v, before %v", now, before)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	st := r.status()
+	if slices.ContainsFunc(history(st), func(s string) bool { return strings.Contains(s, "the relay is lost") }) ||
+		st.Relay.State != control.RelayOK || st.Services[0].State != control.StateUp {
+		t.Errorf("%+v %q", st.Relay, history(st))
+	}
 	if err := r.stop(); !errors.Is(err, errEnd) {
 		t.Error(err)
 	}

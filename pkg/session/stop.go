@@ -39,8 +39,10 @@ func (s *session) tearDown(ctx context.Context) error {
 		}
 	}
 	var mu sync.Mutex
+	asking, stopAsking := s.askRelay(ctx)
+	defer stopAsking()
 	s.each(func(_ *service, p *place) {
-		err := s.deregister(ctx, p)
+		err := s.deregister(asking, p)
 		mu.Lock()
 		defer mu.Unlock()
 		note(err)
@@ -79,6 +81,20 @@ func (s *session) markDraining(ctx context.Context) {
 			}
 		}
 	})
+}
+
+// askRelay is ctx, which a forced end ends too where a relay is asked to remove what it
+// has registered. One that is away is waited for, and that is said.
+func (s *session) askRelay(ctx context.Context) (context.Context, func()) {
+	if s.link == nil || len(s.services) == 0 {
+		return ctx, func() {}
+	}
+	if err := s.link.up(); err != nil {
+		s.o.Log.Warn("waiting for the relay, which is to remove what it has registered; Ctrl-C ends the wait", "error", err, "at most", s.o.step)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := s.onForce(cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // deregister removes what may stand in the registry in a place.

@@ -24,6 +24,8 @@ const (
 	ID         = "id"         // the ID there
 	Address    = "address"    // host:port there
 	Relay      = "relay"      // who says this
+	Holder     = "holder"     // whose claim it stands beside
+	HolderHost = "holderhost" // and on which machine
 	Note       = "note"       // what its user should know
 	Instance   = "instance"   // of a call: the ID of the instance that is meant
 )
