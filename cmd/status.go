@@ -86,13 +86,13 @@ func (r remote) Status(ctx context.Context) (control.Status, error) {
 // reads each: the one that is opened is fetched whole.
 const headsMost = 32
 
-func (r remote) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
+func (r remote) Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error) {
 	heads := headsMost
 	if after == 0 {
 		heads = control.AllHeads // once: they are there when the session no longer is
 	}
-	rows, lost, err := r.c.Next(ctx, after, heads)
-	return rows, lost, ended(err)
+	b, err := r.c.Batch(ctx, after, most, heads)
+	return b, ended(err)
 }
 
 // ended tells the terminal UI the end of a session in its own word.

@@ -4,7 +4,7 @@
 // sends a request by itself, touches the registry or delays anybody. What keys ask
 // for beside that is done by the Deeds that it was given.
 //
-//	Source --Next/Status--> feed --one message per frame, only on a change--> model --View--> terminal
+//	Source --Batch/Status--> feed --one message per frame, only on a change--> model --View--> terminal
 //
 // The model is plain values; View is a pure function of it and of the size of
 // the screen. All that comes from the wire passes text (text.go) before it is

@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"lane/pkg/lane"
@@ -24,12 +25,13 @@ type fell struct {
 	// not.
 	ended     time.Time
 	why       string
-	what, run string // what would end it
+	what, run string            // what would end it
+	of        *traffic.Exchange // the words are still to be made of it
 }
 
-// fallbacks is the pane of fallbacks. It counts every row that has come, those
-// that have left the ring too. It is bounded: services and lanes are words of
-// others.
+// fallbacks is the pane of fallbacks. It counts every exchange that has come, those
+// that have left the ring too, and those that never were rows. It is bounded:
+// services and lanes are words of others.
 type fallbacks struct {
 	all  []fell // in the order in which they began
 	more uint64 // fallbacks beyond the bound
@@ -37,30 +39,51 @@ type fallbacks struct {
 
 const fallbacksMost = 200
 
-// add counts rows in. Each end is shown only until it falls back again.
-func (f fallbacks) add(rows []traffic.Exchange) fallbacks {
+// add counts a batch in: what came before its rows, and these. Each end is shown only
+// until it falls back again.
+func (f fallbacks) add(left []traffic.Tally, rows []traffic.Exchange) fallbacks {
 	f.all = slices.Clone(f.all)
+	for i := range left {
+		f.one(left[i])
+	}
 	for i := range rows {
 		e := &rows[i]
-		if r := traffic.Route(e); r == traffic.RouteLane && e.Guard == "" {
-			f.end(e)
-		} else if r == traffic.RouteFallback || r == traffic.RouteKilled {
-			f.count(e)
+		t := traffic.Tally{N: 1, First: e.Start, Last: e}
+		if e.Failed() {
+			t.Failed = 1
+		}
+		f.one(t)
+	}
+	for i := range f.all { // once for each: words cost more than counting
+		if x := &f.all[i]; x.of != nil {
+			x.why = traffic.Why(x.of)
+			x.what, x.run = traffic.EndsWhen(x.of)
+			x.of = nil
 		}
 	}
 	return f
 }
 
-func (f *fallbacks) count(e *traffic.Exchange) {
+func (f *fallbacks) one(t traffic.Tally) {
+	if r := traffic.Route(t.Last); r == traffic.RouteLane && t.Last.Guard == "" {
+		f.end(t.Last)
+	} else if r == traffic.RouteFallback || r == traffic.RouteKilled {
+		f.count(t)
+	}
+}
+
+func (f *fallbacks) count(t traffic.Tally) {
+	e := t.Last
 	i := slices.IndexFunc(f.all, func(x fell) bool {
 		return x.service == e.Service && x.lane == e.Lane && x.reason == e.Reason
 	})
 	if i < 0 {
 		if len(f.all) == fallbacksMost {
-			f.more++
+			f.more += t.N
 			return
 		}
-		x := fell{service: e.Service, lane: e.Lane, reason: e.Reason, since: e.Start}
+		// The words stay for as long as the screen: they must not keep what they came with.
+		x := fell{service: strings.Clone(e.Service), lane: lane.Name(strings.Clone(string(e.Lane))), reason: lane.Reason(strings.Clone(string(e.Reason))), since: t.First}
 		f.all = append(f.all, x)
 		i = len(f.all) - 1
 	}
@@ -68,18 +91,15 @@ func (f *fallbacks) count(e *traffic.Exchange) {
 	if !x.ended.IsZero() && e.Start.After(x.ended) {
 		x.since, x.ended, x.n, x.failed = e.Start, time.Time{}, 0, 0
 	}
-	x.n++
-	if e.Failed() {
-		x.failed++
-	}
-	if e.Start.Before(x.since) {
-		x.since = e.Start
+	x.n += t.N
+	x.failed += t.Failed
+	if t.First.Before(x.since) {
+		x.since = t.First
 	}
 	if e.Start.After(x.last) {
 		x.last = e.Start
 	}
-	x.why = traffic.Why(e)
-	x.what, x.run = traffic.EndsWhen(e)
+	x.of = e
 }
 
 // end notes that the lane has served a service.

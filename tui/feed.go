@@ -21,7 +21,9 @@ type (
 	batchMsg struct {
 		at   time.Time
 		rows []traffic.Exchange
-		lost uint64
+		lost uint64          // gone before they were asked for
+		left []traffic.Tally // too many to be rows
+		more uint64          // too many to be told apart
 	}
 	// statusMsg is the session's state, and the clock of what is shown by age.
 	statusMsg struct {
@@ -45,6 +47,34 @@ type feed struct {
 	moved atomic.Int64
 }
 
+// A screen takes as many rows as a list of rows can be read at all, and saves up for
+// a rush: rowsEach for each turn, up to the whole list at once. When more come, it
+// takes a hundred each time and the figures of the rest, until they are fewer again:
+// to bring rows to a screen on which no row stays must not cost the session more
+// than to serve their requests.
+const rowsEach = 400
+
+// allowance is how many rows the next batch may have.
+type allowance struct {
+	rows int
+	at   time.Time // when that was so
+}
+
+// grown is the allowance at a later time.
+func (a allowance) grown(at time.Time, every time.Duration) allowance {
+	turns := int(min(at.Sub(a.at)/every, ringSize/rowsEach+1))
+	return allowance{min(a.rows+max(turns, 1)*rowsEach, ringSize), at}
+}
+
+// spent is what a batch leaves of it: nothing, if more came than were allowed.
+func (a allowance) spent(b *traffic.Batch) allowance {
+	a.rows -= len(b.Rows)
+	if len(b.Left) > 0 || a.rows < 0 {
+		a.rows = 0
+	}
+	return a
+}
+
 // rateWindow is what the rate of requests is counted over.
 const rateWindow = 5 * time.Second
 
@@ -55,9 +85,15 @@ func (f *feed) exchanges(ctx context.Context) {
 		started time.Time // of the session that after belongs to
 		retry   time.Duration
 		seen    bool
+		may     = allowance{rows: ringSize}
 	)
 	for {
-		rows, lost, err := f.src.Next(ctx, after)
+		most := 0 // what there is already: all of it
+		if seen {
+			may = may.grown(f.now(), f.every)
+			most = may.rows
+		}
+		b, err := f.src.Batch(ctx, after, most)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, io.EOF):
 			return // status tells the end
@@ -83,15 +119,17 @@ func (f *feed) exchanges(ctx context.Context) {
 				started = s.Started
 			}
 		}
-		if len(rows) > 0 {
-			after = rows[len(rows)-1].Seq
+		if len(b.Rows) > 0 {
+			after = b.Newest(after)
+			at := f.now()
 			if !seen {
 				// What the session forgot before we looked is no loss of ours.
-				seen, lost = true, 0
+				seen, b.Lost, may.at = true, 0, at
+			} else {
+				may = may.spent(&b)
 			}
-			at := f.now()
 			f.moved.Store(at.UnixNano())
-			f.send(batchMsg{at: at, rows: rows, lost: lost})
+			f.send(batchMsg{at: at, rows: b.Rows, lost: b.Lost, left: b.Left, more: b.More})
 		}
 		if !sleep(ctx, f.every) {
 			return

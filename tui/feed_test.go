@@ -41,12 +41,12 @@ func (f *fake) now() (control.Status, *traffic.Log, error) {
 	return f.status, f.log, f.err
 }
 
-func (f *fake) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
+func (f *fake) Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error) {
 	_, log, err := f.now()
 	if err != nil {
-		return nil, 0, err
+		return traffic.Batch{}, err
 	}
-	return log.Next(ctx, after, 0)
+	return log.Batch(ctx, after, most)
 }
 
 func (f *fake) Status(context.Context) (control.Status, error) {
@@ -137,6 +137,45 @@ func TestFeedBatches(t *testing.T) {
 			if gap := b.at.Sub(out.batches[i].at); gap < 66*time.Millisecond {
 				t.Fatalf("batch %d came %v after the one before", i+1, gap)
 			}
+		}
+	})
+}
+
+// A flood brings a hundred rows each time and the figures of the rest, until there
+// are fewer again; a rush, and whoever looks in late, all rows.
+func TestFeedLeavesAFloodToTheSession(t *testing.T) {
+	withFeed(t, func(src *fake, out *sent) {
+		missing := func() (n uint64) {
+			out.mu.Lock()
+			defer out.mu.Unlock()
+			for _, b := range out.batches {
+				n += (&traffic.Batch{Lost: b.lost, Left: b.left, More: b.more}).Missing()
+			}
+			return n
+		}
+		put := func(ms, each int) {
+			for range ms {
+				src.put(each)
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		rows := func() int { _, _, _, n := out.counts(); return n }
+		put(100, 40) // a rush of 4,000
+		if n := rows(); n != 4000 || missing() != 0 {
+			t.Errorf("a rush: %d rows, %d missing", n, missing())
+		}
+		time.Sleep(2 * time.Second)
+		put(3000, 20) // 20,000 a second
+		got, left := rows()-4000, int(missing())
+		if got+left != 60_000 || got > 12_000 || got < 4000 {
+			t.Errorf("a flood: %d rows, %d missing", got, left)
+		}
+		time.Sleep(2 * time.Second)
+		before, lost := rows(), missing()
+		put(3000, 5)
+		if n := rows() - before; n != 15_000 || missing() != lost {
+			t.Errorf("after it: %d rows, %d missing", n, missing()-lost)
 		}
 	})
 }

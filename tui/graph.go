@@ -67,11 +67,11 @@ func (f *figures) quantile(q float64) string {
 }
 
 // perSecond is a rate over a span: 12, 1.2, 0.03.
-func (f *figures) perSecond(over time.Duration) string {
+func (f *figures) perSecond(over stretch) string {
 	if f.n == 0 {
 		return "-"
 	}
-	switch r := float64(f.n) / max(over, time.Second).Seconds(); {
+	switch r := float64(f.n) * over.each / max(over.long, time.Second).Seconds(); {
 	case r >= 10:
 		return count(uint64(r + 0.5))
 	case r >= 0.1:
@@ -80,6 +80,12 @@ func (f *figures) perSecond(over time.Duration) string {
 		return strconv.FormatFloat(r, 'f', 2, 64)
 	}
 	return "<.01"
+}
+
+// stretch is the time that figures are of, and for how many calls each of them stands.
+type stretch struct {
+	long time.Duration
+	each float64
 }
 
 // sparks draws counts as one character each, over w columns; most is the count of
@@ -120,6 +126,8 @@ type graph struct {
 	own      map[string]bool // services of this session
 	more     int             // edges beyond the bound
 	nobody   uint64          // calls that lane itself had to answer: nobody served them
+	left     uint64          // calls of that time that are not in the list: they came too fast
+	each     float64         // for how many calls each in the list stands
 }
 
 const edgesMost = 300
@@ -137,10 +145,17 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[st
 	g := graph{edges: map[edge]*figures{}, services: map[string]*sides{}, own: own}
 	since := now.Add(-graphSpan)
 	visits := map[string][]visit{}
+	var before, listed uint64
 	ours := map[string]bool{} // services that we call in the lane through our own proxy
 	for e := range rows {
+		seq := before
+		before = e.Seq
 		if e.Start.Before(since) {
 			continue
+		}
+		listed++
+		if seq > 0 && e.Seq > seq+1 { // the session's numbers have no gaps
+			g.left += e.Seq - seq - 1
 		}
 		if e.Guard == traffic.GuardPassed && e.TraceID != "" {
 			visits[e.TraceID] = append(visits[e.TraceID], visit{e.Service, e.Start, e.Start.Add(e.Took)})
@@ -152,6 +167,7 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[st
 			g.from = e.Start
 		}
 	}
+	g.each = float64(listed+g.left) / float64(max(listed, 1))
 	g.to = now
 	step := max(g.to.Sub(g.from), time.Second) / sparkSteps
 	for e := range rows {
@@ -247,8 +263,9 @@ func callee(e *traffic.Exchange) string {
 	return host + port
 }
 
-// span is how far back the graph goes.
-func (g *graph) span() time.Duration { return g.to.Sub(g.from) }
+// span is how far back the graph goes. Where calls came too fast for the list, those
+// in it stand for the others.
+func (g *graph) span() stretch { return stretch{g.to.Sub(g.from), g.each} }
 
 // in are the figures of a service in the lane.
 func (g *graph) in(service string) *figures {
@@ -351,12 +368,15 @@ func (m *model) graphText(w int) []cell {
 		p.put(0, "Nobody has called anybody in the last 5 minutes.", bold)
 		return p.lines
 	}
-	span := g.to.Sub(g.from)
-	over := "the last " + age(span)
-	if m.list.n == ringSize && span < graphSpan {
+	span := g.span()
+	over := "the last " + age(span.long)
+	if m.list.n == ringSize && span.long < graphSpan {
 		over += " (the newest " + count(ringSize) + " rows)"
 	}
 	p.put(0, "WHO CALLED WHOM in "+over, bold)
+	if g.left > 0 {
+		p.put(0, count(g.left)+" more came too fast for the list. Rates are of all, CALLS of those listed.", warnText)
+	}
 	nameW := max(min(w-51, 60), 18)
 	p.lines = append(p.lines, cell{fit("", nameW) + " SERVED BY    /s    ERR   p50   p95  CALLS", faint})
 	roots, below := g.tree()
@@ -378,7 +398,7 @@ func (m *model) graphText(w int) []cell {
 }
 
 // branchLine draws one edge: +-- orders, its route with its mark, its figures.
-func (m *model) branchLine(b branch, nameW int, span time.Duration) cell {
+func (m *model) branchLine(b branch, nameW int, over stretch) cell {
 	var s strings.Builder
 	for _, more := range b.deep {
 		if more {
@@ -402,7 +422,7 @@ func (m *model) branchLine(b branch, nameW int, span time.Duration) cell {
 	}
 	f := b.f
 	return cell{fit(s.String()+knot+name, nameW) + " " + string(mark) + " " + fit(b.edge.route, 7) +
-		fitLeft(f.perSecond(span), 6) + fitLeft(f.errors(), 7) + fitLeft(f.quantile(.5), 6) + fitLeft(f.quantile(.95), 6) +
+		fitLeft(f.perSecond(over), 6) + fitLeft(f.errors(), 7) + fitLeft(f.quantile(.5), 6) + fitLeft(f.quantile(.95), 6) +
 		fitLeft(count(f.n), 7), c}
 }
 
@@ -420,7 +440,7 @@ func routeMark(route string) rune {
 }
 
 // sidesLines are the services, each in the lane and in the baseline.
-func (m *model) sidesLines(w int, span time.Duration) []cell {
+func (m *model) sidesLines(w int, over stretch) []cell {
 	g := &m.graph
 	names := slices.SortedFunc(maps.Keys(g.services), func(a, b string) int {
 		x, y := g.services[a], g.services[b]
@@ -443,7 +463,7 @@ func (m *model) sidesLines(w int, span time.Duration) []cell {
 	}
 	trend := max(min((w-nameW-2*each-6)/2-1, sparkSteps), 0)
 	half := func(f *figures, most uint64) string {
-		s := fitLeft(f.perSecond(span), 6) + fitLeft(f.errors(), 6) + fitLeft(f.quantile(.5), 6) + fitLeft(f.quantile(.95), 6)
+		s := fitLeft(f.perSecond(over), 6) + fitLeft(f.errors(), 6) + fitLeft(f.quantile(.5), 6) + fitLeft(f.quantile(.95), 6)
 		if trend > 0 {
 			s += " " + sparks(f.steps[:], trend, most, m.fixed.text.utf8)
 		}

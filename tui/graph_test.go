@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
@@ -128,22 +129,56 @@ func TestFallbacks(t *testing.T) {
 	passed := match
 	passed.Guard = traffic.GuardPassed
 	var f fallbacks
-	f = f.add([]traffic.Exchange{fb("a", lane.ReasonLaneAbsent, 2, 200), fb("a", lane.ReasonLaneAbsent, 1, 503), fb("a", lane.ReasonProportional, 1, 200), fb("b", lane.ReasonLaneAbsent, 1, 200), passed})
+	f = f.add(nil, []traffic.Exchange{fb("a", lane.ReasonLaneAbsent, 2, 200), fb("a", lane.ReasonLaneAbsent, 1, 503), fb("a", lane.ReasonProportional, 1, 200), fb("b", lane.ReasonLaneAbsent, 1, 200), passed})
 	if len(f.all) != 3 || f.all[0].n != 2 || f.all[0].failed != 1 || !f.all[0].since.Equal(at.Add(time.Second)) || !f.all[0].last.Equal(at.Add(2*time.Second)) || !f.all[0].ended.IsZero() {
 		t.Fatalf("%+v", f.all)
 	}
-	f = f.add([]traffic.Exchange{match})
+	f = f.add(nil, []traffic.Exchange{match})
 	if f.all[0].ended.IsZero() || !f.all[1].ended.IsZero() || !f.all[2].ended.IsZero() {
 		t.Errorf("ended: %v, %v, %v", f.all[0].ended, f.all[1].ended, f.all[2].ended)
 	}
-	f = f.add([]traffic.Exchange{fb("a", lane.ReasonLaneAbsent, 20, 200)})
+	f = f.add(nil, []traffic.Exchange{fb("a", lane.ReasonLaneAbsent, 20, 200)})
 	if x := f.all[0]; x.n != 1 || !x.since.Equal(at.Add(20*time.Second)) || !x.ended.IsZero() {
 		t.Errorf("%+v", x)
 	}
+	// What never was a row counts as much.
+	last := fb("a", lane.ReasonLaneAbsent, 30, 200)
+	f = f.add([]traffic.Tally{{N: 40, Failed: 3, First: at.Add(25 * time.Second), Last: &last}}, nil)
+	if x := f.all[0]; x.n != 41 || x.failed != 3 || !x.last.Equal(last.Start) || !x.since.Equal(at.Add(20*time.Second)) || x.why == "" || x.of != nil {
+		t.Errorf("%+v", x)
+	}
+	ended := match
+	ended.Start = at.Add(40 * time.Second)
+	f = f.add([]traffic.Tally{{N: 9, First: ended.Start, Last: &ended}}, nil)
+	if x := f.all[0]; x.ended.IsZero() {
+		t.Errorf("%+v", x)
+	}
 	for i := range 1000 {
-		f = f.add([]traffic.Exchange{fb("s"+string(rune('a'+i%26))+string(rune('a'+i/26%26)), lane.ReasonLaneAbsent, 1, 200)})
+		f = f.add(nil, []traffic.Exchange{fb("s"+string(rune('a'+i%26))+string(rune('a'+i/26%26)), lane.ReasonLaneAbsent, 1, 200)})
 	}
 	if len(f.all) != fallbacksMost || f.more == 0 {
 		t.Errorf("%d kept, %d more", len(f.all), f.more)
+	}
+}
+
+// Calls that came too fast for the list are in the rates, and it is said that they
+// are not in the numbers; a call that has lasted for long is not taken for one.
+func TestGraphOfAListWithGaps(t *testing.T) {
+	rows := scene.Stream(1, 100)
+	for i := range rows {
+		rows[i].Start = scene.Now().Add(time.Duration(i-100) * 100 * time.Millisecond)
+	}
+	rows[50].Start = scene.Now().Add(-time.Hour)
+	u := newUser(t, 100, 40).status().rows(rows...).keys("g").wantScreen("not:too fast")
+	whole := u.screen()
+	for i := range rows {
+		rows[i].Seq = uint64(10*i + 1) // nine of ten have gone
+	}
+	u = newUser(t, 100, 40).status().rows(rows...).keys("g")
+	u.wantScreen("882 more came too fast for the list. Rates are of all, CALLS of those listed.")
+	rate := regexp.MustCompile(`users +> BASE~fb +([0-9.]+) .* ([0-9]+)\n`)
+	one, ten := rate.FindStringSubmatch(whole), rate.FindStringSubmatch(u.screen())
+	if one == nil || ten == nil || one[1] != "1.4" || ten[1] != "14" || one[2] != ten[2] {
+		t.Errorf("%q became %q:\n%s\n%s", one, ten, whole, u.screen())
 	}
 }

@@ -225,11 +225,12 @@ func (m model) update(msg tea.Msg) model {
 func (m model) batch(msg batchMsg) model {
 	m.now = msg.at
 	m.list = m.list.add(msg.rows)
-	m.fell = m.fell.add(msg.rows)
-	m.rate = m.rate.add(msg.at, recent(msg.rows, msg.at)+msg.lost)
-	if msg.lost > 0 {
-		m.lost += msg.lost
-		m.lostNow, m.lostAt = msg.lost, msg.at
+	m.fell = m.fell.add(msg.left, msg.rows)
+	missing := (&traffic.Batch{Lost: msg.lost, Left: msg.left, More: msg.more}).Missing()
+	m.rate = m.rate.add(msg.at, recent(msg.rows, msg.at)+missing)
+	if missing > 0 {
+		m.lost += missing
+		m.lostNow, m.lostAt = missing, msg.at
 	}
 	return m
 }

@@ -19,11 +19,11 @@ func init() { quiet.Restore() }
 
 // Source is the session that is shown.
 type Source interface {
-	// Next waits for exchanges newer than after and returns them oldest first,
-	// with the number of those that are no longer there. io.EOF says that the
+	// Batch waits for exchanges newer than after and returns them, of more than most
+	// the newest and the figures of the rest (traffic.Log.Batch). io.EOF says that the
 	// session has ended by itself; any other error is tried again.
-	Next(ctx context.Context, after uint64) (rows []traffic.Exchange, lost uint64, err error)
-	// Status returns at once. The same errors as Next.
+	Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error)
+	// Status returns at once. The same errors as Batch.
 	Status(ctx context.Context) (control.Status, error)
 }
 

@@ -75,7 +75,7 @@ func (m *model) servicesText(w int) []cell {
 		p.field("Guard", v.Guard, plain)
 		p.field("Registry", registered(v), plain)
 		if f := m.graph.in(v.Name); f.n > 0 {
-			p.field("Traffic", f.perSecond(m.graph.span())+" requests/s in the lane, "+f.errors()+" failed, p50 "+f.quantile(.5)+" ms, p95 "+f.quantile(.95)+" ms, in the last "+age(m.graph.span()), plain)
+			p.field("Traffic", f.perSecond(m.graph.span())+" requests/s in the lane, "+f.errors()+" failed, p50 "+f.quantile(.5)+" ms, p95 "+f.quantile(.95)+" ms, in the last "+age(m.graph.span().long), plain)
 		} else {
 			p.field("Traffic", "none in the lane in the last 5 minutes", plain)
 		}

@@ -148,28 +148,48 @@ func Holding(found []Found, l lane.Name, service string) (Found, bool) {
 }
 
 func (c *Client) do(ctx context.Context, method, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, "http://lane"+path, nil)
+	raw, _, err := c.ask(ctx, method, path, "")
 	if err != nil {
 		return err
 	}
+	return json.Unmarshal(raw, into)
+}
+
+// ask makes one call, with an answer in a form that is wished, if the session has it.
+func (c *Client) ask(ctx context.Context, method, path, form string) (raw []byte, as string, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://lane"+path, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	if form != "" {
+		req.Header.Set("Accept", form)
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return c.ended(ctx, err)
+		return nil, "", c.ended(ctx, err)
 	}
 	defer res.Body.Close()
-	raw, err := io.ReadAll(res.Body)
+	if n := res.ContentLength; n >= 0 && n <= expectMost {
+		raw = make([]byte, n)
+		_, err = io.ReadFull(res.Body, raw)
+	} else {
+		raw, err = io.ReadAll(res.Body)
+	}
 	if err != nil {
-		return c.ended(ctx, err)
+		return nil, "", c.ended(ctx, err)
 	}
 	if res.StatusCode != http.StatusOK {
 		var f failure
 		if err := json.Unmarshal(raw, &f); err != nil || f.Error == "" {
-			return fmt.Errorf("session answered %s", res.Status)
+			return nil, "", fmt.Errorf("session answered %s", res.Status)
 		}
-		return errors.New(f.Error)
+		return nil, "", errors.New(f.Error)
 	}
-	return json.Unmarshal(raw, into)
+	return raw, res.Header.Get("Content-Type"), nil
 }
+
+// expectMost bounds the memory that is taken for an answer before it is there.
+const expectMost = 64 << 20
 
 // ended makes ErrGone of a call that broke off: net/http has a dozen errors for
 // a connection that ends at one byte or another, and on this socket they all
@@ -215,18 +235,39 @@ func (c *Client) Stop(ctx context.Context, force bool) error {
 // AllHeads asks for the heads of every row; 0 for none.
 const AllHeads = math.MaxInt32
 
+// patient is how long one call waits for exchanges.
+const patient = 20 * time.Second
+
+// rowsMost is how many rows one call asks for.
+const rowsMost = 5000
+
 // Next returns the exchanges newer than after, waiting for the first one, and
 // how many of them are lost for good. They have their heads only if there are at
 // most heads of them: a reader that can do without, and asks Whole for the one that
 // somebody looks at, is spared the cost of heads that come by the thousand.
 func (c *Client) Next(ctx context.Context, after uint64, heads int) ([]traffic.Exchange, uint64, error) {
 	for {
-		rows, lost, err := c.page(ctx, after, heads, 20*time.Second)
-		if err != nil || len(rows) > 0 {
-			return rows, lost, err
+		b, err := c.batch(ctx, after, "limit="+strconv.Itoa(rowsMost), heads, patient)
+		if err != nil || len(b.Rows) > 0 {
+			return b.Rows, b.Lost, err
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, lost, err
+			return nil, b.Lost, err
+		}
+	}
+}
+
+// Batch is traffic's Log.Batch of the session's log, with heads as Next has them. A
+// session of an older version counts nothing: it sends all rows.
+func (c *Client) Batch(ctx context.Context, after uint64, most, heads int) (traffic.Batch, error) {
+	for {
+		// The limit is for an older session; this one takes none beside most.
+		b, err := c.batch(ctx, after, "limit=0&most="+strconv.Itoa(most), heads, patient)
+		if err != nil || len(b.Rows) > 0 {
+			return b, err
+		}
+		if err := ctx.Err(); err != nil {
+			return b, err
 		}
 	}
 }
@@ -234,18 +275,25 @@ func (c *Client) Next(ctx context.Context, after uint64, heads int) ([]traffic.E
 // Since returns the exchanges newer than after that there are now, with their
 // heads as Next does.
 func (c *Client) Since(ctx context.Context, after uint64, heads int) ([]traffic.Exchange, uint64, error) {
-	return c.page(ctx, after, heads, 0)
+	b, err := c.batch(ctx, after, "limit="+strconv.Itoa(rowsMost), heads, 0)
+	return b.Rows, b.Lost, err
 }
 
-func (c *Client) page(ctx context.Context, after uint64, heads int, wait time.Duration) ([]traffic.Exchange, uint64, error) {
-	var p page
-	err := c.do(ctx, http.MethodGet, fmt.Sprintf("/v1/exchanges?after=%d&limit=5000&wait=%s&heads=%d", after, wait, heads), &p)
+func (c *Client) batch(ctx context.Context, after uint64, bound string, heads int, wait time.Duration) (traffic.Batch, error) {
+	raw, form, err := c.ask(ctx, http.MethodGet, fmt.Sprintf("/v1/exchanges?after=%d&%s&wait=%s&heads=%d", after, bound, wait, heads), rowsType)
 	if err != nil {
-		return nil, 0, err
+		return traffic.Batch{}, err
 	}
-	rows := make([]traffic.Exchange, len(p.Rows))
+	if form == rowsType {
+		return readBatch(string(raw))
+	}
+	var p page // of a session of another version
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return traffic.Batch{}, err
+	}
+	b := traffic.Batch{Rows: make([]traffic.Exchange, len(p.Rows)), Lost: p.Lost}
 	for i := range p.Rows {
-		rows[i] = p.Rows[i].Traffic()
+		b.Rows[i] = p.Rows[i].Traffic()
 	}
-	return rows, p.Lost, nil
+	return b, nil
 }

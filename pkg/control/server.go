@@ -8,9 +8,11 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"lane/pkg/traffic"
@@ -63,49 +65,11 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusOK, sess.Status(r.Context()))
 	})
-	mux.HandleFunc("GET /v1/exchanges", func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		after, err1 := strconv.ParseUint(q.Get("after"), 10, 64)
-		limit, err2 := strconv.Atoi(q.Get("limit"))
-		wait, err3 := time.ParseDuration(q.Get("wait"))
-		heads, err4 := math.MaxInt, error(nil) // a viewer of an older version does not say
-		if q.Has("heads") {
-			heads, err4 = strconv.Atoi(q.Get("heads"))
-		}
-		if err := errors.Join(err1, err2, err3, err4); err != nil {
-			reply(w, http.StatusBadRequest, failure{Error: err.Error()})
-			return
-		}
-		rows, lost := log.Since(after, limit)
-		if len(rows) == 0 && wait > 0 {
-			c, cancel := context.WithTimeout(r.Context(), min(wait, maxWait))
-			defer cancel()
-			stop := context.AfterFunc(ctx, cancel)
-			defer stop()
-			rows, lost, _ = log.Next(c, after, limit) // no rows in time is an empty answer
-		}
-		row := NewExchange
-		if len(rows) > heads {
-			row = headless
-		}
-		out := page{Rows: make([]Exchange, len(rows)), Lost: lost}
-		for i := range rows {
-			out.Rows[i] = row(&rows[i])
-		}
-		reply(w, http.StatusOK, out)
-	})
+	mux.HandleFunc("GET /v1/exchanges", func(w http.ResponseWriter, r *http.Request) { exchanges(ctx, w, r, log) })
 	mux.HandleFunc("GET /v1/exchanges/{seq}", func(w http.ResponseWriter, r *http.Request) {
-		seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
-		if err != nil {
-			reply(w, http.StatusBadRequest, failure{Error: err.Error()})
-			return
+		if e := exchange(w, r, log); e != nil {
+			reply(w, http.StatusOK, NewWhole(e))
 		}
-		e, ok := log.Get(seq)
-		if !ok {
-			reply(w, http.StatusNotFound, failure{Error: "exchange " + strconv.FormatUint(seq, 10) + " is not kept any more"})
-			return
-		}
-		reply(w, http.StatusOK, NewWhole(&e))
 	})
 	mux.HandleFunc("POST /v1/stop", func(w http.ResponseWriter, r *http.Request) {
 		if err := sess.Stop(r.Context(), r.URL.Query().Get("force") == "true"); err != nil {
@@ -140,6 +104,108 @@ func (s *Server) remove() error {
 		return err
 	}
 	return nil
+}
+
+// exchange is the one that is asked for; nil where there is none, which is then said.
+func exchange(w http.ResponseWriter, r *http.Request, log *traffic.Log) *traffic.Exchange {
+	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
+	if err != nil {
+		reply(w, http.StatusBadRequest, failure{Error: err.Error()})
+		return nil
+	}
+	e, ok := log.Get(seq)
+	if !ok {
+		reply(w, http.StatusNotFound, failure{Error: "exchange " + strconv.FormatUint(seq, 10) + " is not kept any more"})
+		return nil
+	}
+	return &e
+}
+
+// question is what a viewer asks for.
+type question struct {
+	after uint64
+	limit int // rows at once; those that come next are left for the next time
+	most  int // rows at once; of more, the newest, and the figures of the rest. 0: no limit
+	heads int // rows at once that have their heads
+	wait  time.Duration
+}
+
+func questionOf(q url.Values) (question, error) {
+	var a question
+	var err, err2, err3, err4, err5 error
+	a.after, err = strconv.ParseUint(q.Get("after"), 10, 64)
+	a.limit, err2 = strconv.Atoi(q.Get("limit"))
+	a.wait, err3 = time.ParseDuration(q.Get("wait"))
+	a.heads = math.MaxInt // a viewer of an older version does not say
+	if q.Has("heads") {
+		a.heads, err4 = strconv.Atoi(q.Get("heads"))
+	}
+	if q.Has("most") {
+		a.most, err5 = strconv.Atoi(q.Get("most"))
+	}
+	return a, errors.Join(err, err2, err3, err4, err5)
+}
+
+// batches is memory for answers: a viewer asks many times a second.
+var batches = sync.Pool{New: func() any { return new(answer) }}
+
+type answer struct {
+	batch traffic.Batch
+	bytes []byte
+}
+
+// exchanges answers with what is newer than the viewer has. It waits for that until
+// the viewer's time is over, or ctx.
+func exchanges(ctx context.Context, w http.ResponseWriter, r *http.Request, log *traffic.Log) {
+	q, err := questionOf(r.URL.Query())
+	if err != nil {
+		reply(w, http.StatusBadRequest, failure{Error: err.Error()})
+		return
+	}
+	c, cancel := context.WithTimeout(r.Context(), min(max(q.wait, 0), maxWait))
+	defer cancel()
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop()
+	a := batches.Get().(*answer)
+	defer batches.Put(a)
+	defer a.clear()
+	b := &a.batch
+	// No rows in time is an empty answer.
+	if r.Header.Get("Accept") != rowsType {
+		b.Rows, b.Lost, _ = log.AppendNext(c, b.Rows[:0], q.after, q.limit)
+		row := NewExchange
+		if len(b.Rows) > q.heads {
+			row = headless
+		}
+		out := page{Rows: make([]Exchange, len(b.Rows)), Lost: b.Lost}
+		for i := range b.Rows {
+			out.Rows[i] = row(&b.Rows[i])
+		}
+		reply(w, http.StatusOK, out)
+		return
+	}
+	if q.limit > 0 {
+		b.Rows, b.Lost, _ = log.AppendNext(c, b.Rows[:0], q.after, q.limit)
+	} else {
+		_ = log.BatchInto(c, b, q.after, q.most)
+	}
+	a.bytes = appendBatch(a.bytes[:0], b, len(b.Rows) <= q.heads)
+	w.Header().Set("Content-Type", rowsType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.bytes)))
+	_, _ = w.Write(a.bytes) // the reader is gone: nobody is left to tell
+}
+
+// clear lets go of what was answered: the strings, and memory that only a viewer's
+// first look needs.
+func (a *answer) clear() {
+	const usual = 1000
+	if cap(a.batch.Rows) > usual {
+		*a = answer{}
+		return
+	}
+	clear(a.batch.Rows)
+	clear(a.batch.Left)
+	a.batch = traffic.Batch{Rows: a.batch.Rows[:0], Left: a.batch.Left[:0]}
 }
 
 type failure struct {

@@ -130,6 +130,9 @@ type View interface {
 	// Next returns the exchanges newer than after, waiting for the first one,
 	// and how many of them are lost for good.
 	Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error)
+	// Batch is the same for a screen, as traffic's Log.Batch is: of more than most, the
+	// newest, and the figures of the rest.
+	Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error)
 }
 
 // BusyError says that this machine's own running session holds a service.

@@ -261,6 +261,10 @@ func (v view) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint6
 	return v.s.log.Next(ctx, after, rows)
 }
 
+func (v view) Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error) {
+	return v.s.log.Batch(ctx, after, most)
+}
+
 // Exchange is one exchange, with its bodies and its secrets, if it is still kept.
 func (v view) Exchange(seq uint64) (traffic.Exchange, bool) { return v.s.log.Get(seq) }
 

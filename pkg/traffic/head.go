@@ -71,6 +71,29 @@ func HeadOfFields(fields []Field, cut bool) Head {
 	return h
 }
 
+// HeadAgain is a head that Masked has written.
+func HeadAgain(text string, cut bool) Head {
+	h := HeadText(text)
+	h.cut = h.cut || cut
+	return h
+}
+
+// Masked is the head as text, its secrets masked.
+func (h Head) Masked() string {
+	if h.text == "" {
+		return ""
+	}
+	var b strings.Builder
+	b.Grow(len(h.text))
+	for _, f := range h.Fields() {
+		b.WriteString(f.Name)
+		b.WriteString(": ")
+		b.WriteString(f.Value)
+		b.WriteString("\r\n")
+	}
+	return b.String()
+}
+
 // oneLine keeps a value from ending its line, which no message on a wire can do.
 var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
 

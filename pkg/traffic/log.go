@@ -10,6 +10,7 @@ import (
 // that is too slow loses the oldest rows and is told how many.
 //
 //	Put --> [ring of the newest n] --> Next(after) --> reader
+//	                              \--> Batch(after) --> screen
 type Log struct {
 	mu   sync.Mutex
 	ring []Exchange
@@ -20,6 +21,10 @@ type Log struct {
 	bodies int    // bytes of bodies that are kept
 	bare   uint64 // up to here, no row has a body
 }
+
+// piece is how many rows a reader looks at before a writer may go on: a reader of
+// all of the ring must not hold a request up.
+const piece = 128
 
 // NewLog makes a log that keeps the newest size exchanges; size is at least 1.
 func NewLog(size int) *Log {
@@ -37,7 +42,7 @@ func (l *Log) Put(e Exchange) uint64 {
 	l.next++
 	if n := e.ReqBody.size() + e.ResBody.size(); n > 0 {
 		l.bodies += n
-		for s := max(l.bare, l.next-min(l.next, uint64(len(l.ring)))); l.bodies > MaxBodies && s < e.Seq; s++ {
+		for s := max(l.bare, l.oldest()); l.bodies > MaxBodies && s < e.Seq; s++ {
 			l.strip(&l.ring[s%uint64(len(l.ring))])
 			l.bare = s
 		}
@@ -48,6 +53,10 @@ func (l *Log) Put(e Exchange) uint64 {
 	}
 	return e.Seq
 }
+
+// oldest is the sequence number of the oldest exchange that is kept. The caller
+// holds mu.
+func (l *Log) oldest() uint64 { return max(l.next-min(l.next, uint64(len(l.ring))), 1) }
 
 // strip lets the bodies of a row go.
 func (l *Log) strip(e *Exchange) {
@@ -80,29 +89,38 @@ func (l *Log) Since(after uint64, limit int) (rows []Exchange, lost uint64) {
 
 // AppendSince is Since into memory of the caller's, behind what is in it.
 func (l *Log) AppendSince(rows []Exchange, after uint64, limit int) (all []Exchange, lost uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.since(rows, after, limit)
+	return l.read(rows, after, l.Last(), limit)
 }
 
-func (l *Log) since(rows []Exchange, after uint64, limit int) (all []Exchange, lost uint64) {
-	from, size := after+1, uint64(len(l.ring))
-	if l.next > size && from < l.next-size {
-		lost = l.next - size - from
-		from = l.next - size
-	}
-	if from >= l.next {
-		return rows, lost
-	}
-	n := l.next - from
+// read appends the exchanges behind after, up to last.
+func (l *Log) read(rows []Exchange, after, last uint64, limit int) (all []Exchange, lost uint64) {
+	left := uint64(len(l.ring))
 	if limit > 0 {
-		n = min(n, uint64(limit))
+		left = min(left, uint64(limit))
 	}
-	rows = slices.Grow(rows, int(n))
-	for s := from; s < from+n; s++ {
-		rows = append(rows, l.ring[s%size])
+	if last > after {
+		rows = slices.Grow(rows, int(min(left, last-after)))
 	}
-	return rows, lost
+	n := uint64(len(rows))
+	l.pieces(after, last, left, func(e *Exchange) { rows = append(rows, *e) })
+	if n = uint64(len(rows)) - n; n > 0 {
+		last = rows[len(rows)-1].Seq
+	}
+	return rows, max(last, after) - after - n
+}
+
+// pieces shows the exchanges behind after, up to last, and at most so many, in their
+// place in the ring, where nobody may keep them. Some may go meanwhile.
+func (l *Log) pieces(after, last, most uint64, show func(*Exchange)) {
+	for s := after + 1; s <= last && most > 0; {
+		l.mu.Lock()
+		s = max(s, l.oldest())
+		to := min(s+min(most, piece), last+1)
+		for ; s < to; s, most = s+1, most-1 {
+			show(&l.ring[s%uint64(len(l.ring))])
+		}
+		l.mu.Unlock()
+	}
 }
 
 // Next is Since that waits until there is at least one exchange newer than
@@ -114,19 +132,34 @@ func (l *Log) Next(ctx context.Context, after uint64, limit int) (rows []Exchang
 // AppendNext is Next into memory of the caller's, behind what is in it.
 func (l *Log) AppendNext(ctx context.Context, rows []Exchange, after uint64, limit int) (all []Exchange, lost uint64, err error) {
 	for {
+		last, err := l.newer(ctx, after)
+		if err != nil {
+			return rows, 0, err
+		}
+		all, gone := l.read(rows, after, last, limit)
+		lost += gone
+		if len(all) > len(rows) {
+			return all, lost, nil
+		}
+		after = last // all of these went while they were read
+	}
+}
+
+// newer waits for an exchange newer than after, and returns the newest.
+func (l *Log) newer(ctx context.Context, after uint64) (last uint64, err error) {
+	for {
 		l.mu.Lock()
-		all, lost = l.since(rows, after, limit)
-		none := len(all) == len(rows)
-		l.wait = l.wait || none
+		last = l.next - 1
+		l.wait = l.wait || last <= after
 		wake := l.wake
 		l.mu.Unlock()
-		if !none {
-			return all, lost, nil
+		if last > after {
+			return last, nil
 		}
 		select {
 		case <-wake:
 		case <-ctx.Done():
-			return all, lost, ctx.Err()
+			return last, ctx.Err()
 		}
 	}
 }

@@ -144,10 +144,10 @@ type source struct {
 
 func (s *source) messages() int64 { return s.batches.Load() }
 
-func (s *source) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
-	rows, lost, err := s.log.Next(ctx, after, 0)
+func (s *source) Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error) {
+	b, err := s.log.Batch(ctx, after, most)
 	s.batches.Add(1)
-	return rows, lost, err
+	return b, err
 }
 
 // Status changes its counts, which are no reason to draw.

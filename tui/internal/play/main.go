@@ -77,11 +77,11 @@ func (s *source) lost() error {
 	return nil
 }
 
-func (s *source) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint64, error) {
+func (s *source) Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error) {
 	if err := s.lost(); err != nil {
-		return nil, 0, err
+		return traffic.Batch{}, err
 	}
-	return s.log.Next(ctx, after, 0)
+	return s.log.Batch(ctx, after, most)
 }
 
 func (s *source) Status(context.Context) (control.Status, error) {
