@@ -44,6 +44,10 @@ func cmdInterrupts(ts *testscript.TestScript, neg bool, args []string) {
 		interrupted, said := interruptAt(ts, w, n, sig, args[1] == "before", args[2:])
 		after, err := w.picture()
 		ts.Check(err)
+		if after != before && strings.Contains(said, tooSlow) {
+			after, err = w.settled(before) // the guardian goes on
+			ts.Check(err)
+		}
 		if after != before {
 			ts.Fatalf("interrupted at write %d (%s): registry before:\n%s\nafter:\n%s\nlane said:\n%s", n, args[1], before, after, said)
 		}
@@ -56,6 +60,27 @@ func cmdInterrupts(ts *testscript.TestScript, neg bool, args []string) {
 			}
 			ts.Logf("interrupted at each of %d writes", n-1)
 			return
+		}
+	}
+}
+
+// tooSlow is what a session says whose clean-up took longer than each of its steps may:
+// on a machine that is that busy, its guardian ends it.
+const tooSlow = "no answer in time"
+
+// settled waits until the registry holds what it held before, and returns what it holds.
+func (w *world) settled(before string) (now string, err error) {
+	ctx, cancel := storyContext()
+	defer cancel()
+	for {
+		now, err = w.picture()
+		if err != nil || now == before {
+			return now, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return now, nil
 		}
 	}
 }
@@ -109,17 +134,14 @@ func interruptAt(ts *testscript.TestScript, w *world, n int64, sig syscall.Signa
 	for {
 		select {
 		case err := <-ended:
-			if stopped {
-				return false, out.String()
-			}
-			if !hit.Load() {
+			if !stopped && !hit.Load() {
 				ts.Fatalf("lane %v ended by itself: %v\n%s", args, err, &out)
 			}
 			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+			if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted && !strings.Contains(out.String(), tooSlow) {
 				ts.Fatalf("interrupted at write %d: %v, want exit code %d\n%s", n, err, exitInterrupted, &out)
 			}
-			return true, out.String()
+			return !stopped, out.String()
 		case <-tick.C:
 			if !hit.Load() && !stopped && isUp(ctx, w) {
 				stopped = true

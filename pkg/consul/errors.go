@@ -188,7 +188,8 @@ const writeGrace = 2 * time.Second
 
 // commit is do for what leaves something behind in the registry. A write that
 // was cut off may have been done, or be done later than the removal that
-// follows; so it is not cut off at once, and its outcome is known.
+// follows; so it is not cut off at once. Where even so nobody knows what became of
+// it, the error is an *UnsureError: whoever removes it has to look for it once more.
 func (c *Client) commit(ctx context.Context, what, need string, call func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return c.explain(ctx, what, need, err)
@@ -204,7 +205,90 @@ func (c *Client) commit(ctx context.Context, what, need string, call func(contex
 		case <-wctx.Done():
 		}
 	})()
-	return c.explain(ctx, what, need, call(wctx))
+	raw := call(wctx)
+	err := unsure(c.explain(ctx, what, need, raw), raw)
+	if isUnsure(err) {
+		now := time.Now()
+		c.astray.Store(&now)
+	}
+	return err
+}
+
+// UnsureError is an error of a write that may have been done, or be done later: it was
+// sent, and no answer has said what became of it.
+type UnsureError struct{ error }
+
+func (e *UnsureError) Unwrap() error { return e.error }
+
+// isUnsure reports whether a write of this error may have been done, or be done later.
+func isUnsure(err error) bool {
+	var u *UnsureError
+	return errors.As(err, &u)
+}
+
+// unsure marks err, which is explained, as that of a write of which nobody knows. raw
+// is the call's own error.
+func unsure(err, raw error) error {
+	var status api.StatusError
+	var network *net.OpError
+	switch {
+	case raw == nil:
+		return err
+	case errors.As(raw, &status) && status.Code < http.StatusInternalServerError:
+		return err // it was refused
+	case errors.As(raw, &network) && network.Op == "dial":
+		return err // it was never sent
+	}
+	return &UnsureError{err}
+}
+
+// lateFor is how long after its removal a write that was cut off is waited for: it may
+// come after what removes it.
+const (
+	lateFor  = 2 * time.Second
+	lateLook = 100 * time.Millisecond // between two looks for it
+)
+
+// astrayFor is how long a write that was cut off counts as under way.
+const astrayFor = 30 * time.Second
+
+// Astray reports whether a write was cut off lately of which nobody knows what became:
+// what was removed since may come back.
+func (c *Client) Astray() bool {
+	at := c.astray.Load()
+	return at != nil && time.Since(*at) < astrayFor
+}
+
+// undo is do for a removal. It may be asked for twice, so that a connection that
+// breaks, or whoever stands in between, does not leave things behind.
+func (c *Client) undo(ctx context.Context, what, need string, call func(context.Context) error) error {
+	const tries = 4
+	for n, wait := 1, 50*time.Millisecond; ; n, wait = n+1, 4*wait {
+		err := c.do(ctx, what, need, call)
+		if n == tries || !isBrief(err) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// isBrief reports whether a call failed in a way that the next one may not: what has
+// taken its whole time, or nobody listens for, has no second try.
+func isBrief(err error) bool {
+	var network *net.OpError
+	switch status := statusOf(err); {
+	case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return false
+	case status != 0:
+		return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
+	case errors.As(err, &network) && network.Op == "dial":
+		return false
+	}
+	return isUnreachable(err)
 }
 
 // explain turns an error of the client library into one of ours. ctx is the

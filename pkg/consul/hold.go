@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -83,6 +84,10 @@ type Hold struct {
 	turn chan struct{} // holds one token: one change of the registration at a time
 	reg  Registration  // guarded by turn
 	told bool          // guarded by turn: the agent may know the registration
+	// lost is how many registrations were sent of which nobody knows what became, and
+	// lostAt when the last one was. Guarded by turn.
+	lost   int
+	lostAt time.Time
 
 	mu       sync.Mutex // guards the rest, what State shows
 	shown    bool       // the catalog has shown it as told
@@ -197,9 +202,13 @@ func (h *Hold) put(ctx context.Context) error {
 				Notes: appNotes},
 		},
 	}
-	return h.c.commit(ctx, "register "+h.reg.Name, fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {
+	err := h.c.commit(ctx, "register "+h.reg.Name, fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {
 		return h.c.api.Agent().ServiceRegisterOpts(r, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx))
 	})
+	if isUnsure(err) {
+		h.lost, h.lostAt = h.lost+1, time.Now()
+	}
+	return err
 }
 
 // beatOnce tells both checks their state, and returns what it told of the
@@ -494,6 +503,17 @@ func (h *Hold) Drain(ctx context.Context) error {
 // ID is a success. Nothing is registered again afterwards. The context must
 // outlive the one that ended the session.
 func (h *Hold) Deregister(ctx context.Context) error {
+	return h.leave(ctx, func(context.Context) bool { return true })
+}
+
+// Withdraw is Deregister where another process may have registered under the same ID
+// meanwhile: what stands at another address is not removed.
+func (h *Hold) Withdraw(ctx context.Context) error {
+	return h.leave(ctx, func(ctx context.Context) bool { return h.c.mayStand(ctx, h.id, h.reg.Address, h.reg.Port) })
+}
+
+// leave removes the registration wherever ours says that it is.
+func (h *Hold) leave(ctx context.Context, ours func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	h.gone.Store(true)
@@ -508,9 +528,48 @@ func (h *Hold) Deregister(ctx context.Context) error {
 	h.mu.Lock()
 	h.shown = false
 	h.mu.Unlock()
-	if err := h.c.remove(ctx, h.reg.ID, within, h.reg.Name); err != nil {
+	if ours(ctx) {
+		late, err := h.c.removeTwice(ctx, h.id, within, h.name)
+		if err != nil {
+			return err
+		}
+		if late {
+			h.lost--
+		}
+	}
+	if err := h.removeLate(ctx, ours); err != nil {
 		return err
 	}
 	h.told = false
+	return nil
+}
+
+// removeLate removes what comes in after its removal: a registration that was cut off
+// on its way to the agent. The caller has the turn.
+func (h *Hold) removeLate(ctx context.Context, ours func(context.Context) bool) error {
+	if time.Since(h.lostAt) > astrayFor {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.late)
+	defer cancel()
+	for ; h.lost > 0; h.lost-- {
+		err := h.c.await(ctx, h.name, h.id, func(entries []*api.ServiceEntry, _ *api.QueryMeta) bool {
+			return slices.ContainsFunc(entries, func(e *api.ServiceEntry) bool {
+				return e.Service.Address == h.reg.Address && e.Service.Port == h.reg.Port
+			})
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return &LeftoverError{ID: h.id, Name: h.name, Address: h.c.Address(), Within: h.o.Gone(), Err: err}
+		}
+		if !ours(ctx) {
+			return nil
+		}
+		if err := h.c.remove(context.WithoutCancel(ctx), h.id, h.o.Gone(), h.name); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -29,11 +29,7 @@ func (c *Client) RemoveLeftover(ctx context.Context, session string, claims []la
 	// The claims go first, as at a clean end: the other way round the lane would
 	// be declared without an instance, which is an error for its callers.
 	if session != "" {
-		err := c.do(ctx, "end the dead session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
-			_, err := c.api.Session().Destroy(session, write(ctx))
-			return err
-		})
-		if err != nil {
+		if err := c.endDead(ctx, session); err != nil {
 			return err
 		}
 	}
@@ -55,29 +51,39 @@ func (c *Client) EndIfEmpty(ctx context.Context, session string) error {
 			return nil
 		}
 	}
-	return c.do(ctx, "end the dead session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
-		_, err := c.api.Session().Destroy(session, write(ctx))
-		return err
-	})
+	return c.endDead(ctx, session)
 }
 
 // RemoveSessions ends the registry's sessions that bear a name, with the claims that
 // they hold. It is for a name that one session of ours alone gives.
 func (c *Client) RemoveSessions(ctx context.Context, name string) error {
-	const need = `session:write on every node (session_prefix "")`
+	_, err := c.removeSessions(ctx, name, "")
+	return err
+}
+
+// removeSessions is RemoveSessions but for one ID, and says how many there were.
+func (c *Client) removeSessions(ctx context.Context, name, spare string) (n int, err error) {
 	var all []*api.SessionEntry
-	err := c.do(ctx, "look for a dead session", need, func(ctx context.Context) (err error) {
+	err = c.do(ctx, "look for a dead session", needSession, func(ctx context.Context) (err error) {
 		all, _, err = c.api.Session().List(query(ctx))
 		return err
 	})
 	for _, s := range all {
-		if name == "" || s.Name != name {
+		if name == "" || s.Name != name || s.ID == spare {
 			continue
 		}
-		err = errors.Join(err, c.do(ctx, "end the dead session", need, func(ctx context.Context) error {
-			_, err := c.api.Session().Destroy(s.ID, write(ctx))
-			return err
-		}))
+		n++
+		err = errors.Join(err, c.endDead(ctx, s.ID))
 	}
-	return err
+	return n, err
+}
+
+const needSession = `session:write on every node (session_prefix "")`
+
+// endDead ends a session behind which nobody stands.
+func (c *Client) endDead(ctx context.Context, id string) error {
+	return c.undo(ctx, "end the dead session", needSession, func(ctx context.Context) error {
+		_, err := c.api.Session().Destroy(id, write(ctx))
+		return err
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -48,7 +49,9 @@ type Client struct {
 	namespace  string
 	datacenter string // of the settings; empty: the agent's own
 	token      string
-	basic      *api.HttpBasicAuth // nil: none
+	basic      *api.HttpBasicAuth        // nil: none
+	late       time.Duration             // how long what was cut off is waited for
+	astray     atomic.Pointer[time.Time] // the last write of which nobody knows what became
 }
 
 // Open validates the settings and makes a client. It sends nothing: use Ping.
@@ -118,7 +121,7 @@ func Open(cfg Config) (*Client, error) {
 		IdleConnTimeout:       10 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
-	c := &Client{transport: transport, scheme: addr.scheme, hostport: addr.hostport,
+	c := &Client{late: lateFor, transport: transport, scheme: addr.scheme, hostport: addr.hostport,
 		socket: addr.socket, prefix: addr.prefix}
 	host := addr.hostport
 	if addr.socket != "" {

@@ -196,8 +196,5 @@ func (c *Client) RemoveClaims(ctx context.Context, session string, claims []lane
 			}
 		}
 	}
-	return c.do(ctx, "end the dead session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
-		_, err := c.api.Session().Destroy(session, write(ctx))
-		return err
-	})
+	return c.endDead(ctx, session)
 }

@@ -24,12 +24,9 @@ func (c *Client) Deregister(ctx context.Context, id string) error {
 	return c.remove(ctx, id, within, service, IsolatedName(l, service))
 }
 
-// DeregisterAt is Deregister for what the agent knows at an address: where another
-// process has registered under the same ID meanwhile, nothing is removed.
-func (c *Client) DeregisterAt(ctx context.Context, id, address string, port int) error {
-	if _, _, ok := splitID(id); !ok {
-		return &ValidationError{Field: "ID", Value: id, Why: "is not a lane's instance, so it is not removed"}
-	}
+// mayStand reports whether the agent may know an ID at an address. At another one,
+// another process has registered under it.
+func (c *Client) mayStand(ctx context.Context, id, address string, port int) bool {
 	var svc *api.AgentService
 	err := c.do(ctx, "read "+id, "service:read", func(ctx context.Context) (err error) {
 		svc, _, err = c.api.Agent().Service(id, query(ctx))
@@ -37,37 +34,73 @@ func (c *Client) DeregisterAt(ctx context.Context, id, address string, port int)
 	})
 	switch {
 	case statusOf(err) == http.StatusNotFound:
-		return nil
-	case err == nil && (svc.Address != address || svc.Port != port):
-		return nil
+		return false
+	case err != nil:
+		return true // it cannot be read: what is missing then, its holder registers again
 	}
-	return c.Deregister(ctx, id) // also where that cannot be read: what is missing, its holder registers again
+	return svc.Address == address && svc.Port == port
 }
 
 // remove deregisters id and waits until none of the names shows it.
 func (c *Client) remove(ctx context.Context, id string, within time.Duration, names ...string) error {
-	err := c.do(ctx, "deregister "+id, fmt.Sprintf(`service:write on %q`, names[0]), func(ctx context.Context) error {
-		return c.api.Agent().ServiceDeregisterOpts(id, local(ctx))
-	})
-	unknown := statusOf(err) == 404
-	if err != nil && !unknown {
+	_, err := c.removeTwice(ctx, id, within, names...)
+	return err
+}
+
+// removeTwice is remove, and says whether the agent came to know id only after it was
+// asked to remove it.
+func (c *Client) removeTwice(ctx context.Context, id string, within time.Duration, names ...string) (late bool, err error) {
+	left := func(err error) error {
+		return &LeftoverError{ID: id, Name: names[0], Address: c.Address(), Within: within, Err: err}
+	}
+	known, err := c.deregister(ctx, id, names[0])
+	if err == nil && !known {
+		// Where nothing shows it, all is done. What the catalog shows has come to the
+		// agent meanwhile, or is going from it, or is another agent's.
+		shown := false
+		for _, name := range names {
+			if err = c.await(ctx, name, id, func(entries []*api.ServiceEntry, _ *api.QueryMeta) bool {
+				shown = shown || len(entries) > 0
+				return true
+			}); err != nil {
+				return false, left(err)
+			}
+		}
+		if !shown {
+			return false, nil
+		}
+		known, err = c.deregister(ctx, id, names[0])
+		late = known
+	}
+	if err != nil {
 		if isDenied(err) {
 			within = 0 // the agent removes it with the token that registered it, which may do nothing any more
 		}
-		return &LeftoverError{ID: id, Name: names[0], Address: c.Address(), Within: within, Err: err}
+		return false, left(err)
 	}
 	for _, name := range names {
 		err := c.await(ctx, name, id, func(entries []*api.ServiceEntry, _ *api.QueryMeta) bool { return len(entries) == 0 })
 		if err == nil {
 			continue
 		}
-		if unknown && errors.Is(err, context.DeadlineExceeded) && !isUnreachable(err) {
+		if !known && errors.Is(err, context.DeadlineExceeded) && !isUnreachable(err) {
 			err = errors.New("the agent that answers does not know it, so it is registered with another agent: " +
 				"use that agent's address, or wait")
 		}
-		return &LeftoverError{ID: id, Name: name, Address: c.Address(), Within: within, Err: err}
+		return late, left(err)
 	}
-	return nil
+	return late, nil
+}
+
+// deregister asks the agent to remove id; known is false if it does not know it.
+func (c *Client) deregister(ctx context.Context, id, name string) (known bool, err error) {
+	err = c.undo(ctx, "deregister "+id, fmt.Sprintf(`service:write on %q`, name), func(ctx context.Context) error {
+		return c.api.Agent().ServiceDeregisterOpts(id, local(ctx))
+	})
+	if statusOf(err) == http.StatusNotFound {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // await watches one ID under a name until done says so, at most until ctx ends.

@@ -135,23 +135,26 @@ func TestOnlyWhatStandsAtTheAddressIsRemoved(t *testing.T) {
 		if err := h.Register(deadline(t)); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.DeregisterAt(deadline(t), reg.ID, reg.Address, reg.Port+1); err != nil {
+		// Another process has registered under the same ID, which replaces ours.
+		other := reg
+		other.Port++
+		theirs := c.NewHold(other, consul.HoldOptions{App: true})
+		if err := theirs.Register(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Withdraw(deadline(t)); err != nil {
 			t.Error(err)
 		}
 		if got := of(t, c, lane.Name(l), service); len(got) != 1 {
 			t.Errorf("another's instance was removed: %v", got)
 		}
 		for range 2 { // the second time it is gone already
-			if err := c.DeregisterAt(deadline(t), reg.ID, reg.Address, reg.Port); err != nil {
+			if err := theirs.Withdraw(deadline(t)); err != nil {
 				t.Error(err)
 			}
 		}
 		if got := of(t, c, lane.Name(l), service); len(got) != 0 {
 			t.Errorf("left: %v", got)
-		}
-		var bad *consul.ValidationError
-		if err := c.DeregisterAt(deadline(t), "orders-1", reg.Address, reg.Port); !errors.As(err, &bad) {
-			t.Errorf("a baseline's instance: %v", err)
 		}
 	})
 }

@@ -19,8 +19,10 @@ import (
 type SessionOptions struct {
 	// TTL ends the session when nobody renews it: between one and two of it
 	// after the last renewal. 10 minutes; Consul takes 10 s to 24 h.
-	TTL  time.Duration
-	Name string // shown in Consul's own pages
+	TTL time.Duration
+	// Name is shown in Consul's own pages. A name that no other session bears has what
+	// was cut off while it was opened found and removed; "": that is left to its TTL.
+	Name string
 	// Reopened, if set, is called by Run when the registry had ended the session
 	// and another one stands in its place; ID is then another one.
 	Reopened func()
@@ -45,6 +47,7 @@ type Session struct {
 	former string                // the one before, until it has surely ended; "" is none
 	own    map[string]lane.Claim // by key
 	closed bool
+	astray map[string]time.Time // by key: when a claim was last sent of which nobody knows what became
 }
 
 // OpenSession opens a session with the registry. It is opened, and to be
@@ -56,7 +59,7 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	if o.TTL < 10*time.Second || o.TTL > 24*time.Hour {
 		return nil, &ValidationError{Field: "claim TTL", Value: o.TTL.String(), Why: "Consul takes 10s to 24h"}
 	}
-	s := &Session{c: c, o: o, own: map[string]lane.Claim{}, watching: newStarts(), suspect: make(chan struct{}, 1)}
+	s := &Session{c: c, o: o, own: map[string]lane.Claim{}, astray: map[string]time.Time{}, watching: newStarts(), suspect: make(chan struct{}, 1)}
 	id, err := s.open(ctx)
 	if err != nil {
 		return nil, err
@@ -67,7 +70,7 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 
 func (s *Session) open(ctx context.Context) (string, error) {
 	var id string
-	err := s.c.commit(ctx, "open a session", `session:write on every node (session_prefix "")`, func(ctx context.Context) (err error) {
+	err := s.c.commit(ctx, "open a session", needSession, func(ctx context.Context) (err error) {
 		id, _, err = s.c.api.Session().CreateNoChecks(&api.SessionEntry{
 			Name: s.o.Name, TTL: s.o.TTL.String(), Behavior: api.SessionBehaviorDelete,
 			// 0 would mean Consul's 15 s, in which nobody can take a claim.
@@ -75,7 +78,32 @@ func (s *Session) open(ctx context.Context) (string, error) {
 		}, write(ctx))
 		return err
 	})
+	if isUnsure(err) {
+		s.endAstray(ctx)
+	}
 	return id, err
+}
+
+// endAstray ends a session that was opened though nobody has heard of it, or is only
+// now. One that it cannot end holds nothing, and its TTL ends it.
+func (s *Session) endAstray(ctx context.Context) {
+	if s.o.Name == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.late)
+	defer cancel()
+	spare := s.ID() // opened again in its place, it is the one that there is
+	for {
+		n, err := s.c.removeSessions(ctx, s.o.Name, spare)
+		if n > 0 || err != nil && !isBrief(err) {
+			return
+		}
+		select {
+		case <-time.After(lateLook):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // ID returns the session's ID in the registry. It changes when Run has to open
@@ -136,6 +164,11 @@ func (s *Session) acquire(ctx context.Context, cl lane.Claim) (bool, error) {
 			Session: cl.Session}, write(ctx))
 		return err
 	})
+	if isUnsure(err) {
+		s.mu.Lock()
+		s.astray[claimKey(cl.Lane, cl.Service)] = time.Now()
+		s.mu.Unlock()
+	}
 	if statusOf(err) == 500 { // also the answer for a session that is no more
 		if alive, aerr := s.renew(ctx, cl.Session); aerr == nil && !alive {
 			return false, fmt.Errorf("claim %s: %w", cl.Service, ErrSessionLost)
@@ -179,11 +212,31 @@ func (s *Session) Release(ctx context.Context, l lane.Name, service string) erro
 	s.mu.Lock()
 	id := s.id
 	delete(s.own, key)
+	late := time.Since(s.astray[key]) < astrayFor
+	delete(s.astray, key)
 	s.mu.Unlock()
-	_, err := s.c.txn(ctx, "release "+service,
+	gone, err := s.drop(ctx, key, service, id)
+	if !late {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.late)
+	defer cancel()
+	for !gone && (err == nil || isBrief(err)) {
+		select {
+		case <-time.After(lateLook):
+		case <-ctx.Done():
+			return err
+		}
+		gone, err = s.drop(ctx, key, service, id)
+	}
+	return err
+}
+
+// drop deletes a key that a session holds; gone is false if it does not.
+func (s *Session) drop(ctx context.Context, key, service, id string) (gone bool, err error) {
+	return s.c.txn(ctx, "release "+service,
 		&api.KVTxnOp{Verb: api.KVCheckSession, Key: key, Session: id},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: key})
-	return err
 }
 
 // Destroy ends the session; the registry deletes the claims that it still holds.
@@ -198,7 +251,7 @@ func (s *Session) Destroy(ctx context.Context) error {
 }
 
 func (s *Session) destroy(ctx context.Context, id string) error {
-	return s.c.do(ctx, "end the session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
+	return s.c.undo(ctx, "end the session", needSession, func(ctx context.Context) error {
 		_, err := s.c.api.Session().Destroy(id, write(ctx))
 		return err
 	})
@@ -213,7 +266,7 @@ func (s *Session) keep(cl lane.Claim) {
 
 // renew reports whether the registry still knows the session.
 func (s *Session) renew(ctx context.Context, id string) (alive bool, err error) {
-	err = s.c.do(ctx, "renew the session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
+	err = s.c.do(ctx, "renew the session", needSession, func(ctx context.Context) error {
 		var out []*api.SessionEntry // typed errors, unlike the client's own Renew
 		_, err := s.c.api.Raw().Write("/v1/session/renew/"+id, nil, &out, write(ctx))
 		alive = err == nil && len(out) > 0

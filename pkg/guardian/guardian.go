@@ -32,6 +32,9 @@ type Ward struct {
 	Session     string       `json:"session,omitempty"` // the registry's session behind the claims
 	Claims      []lane.Claim `json:"claims,omitempty"`  // with the IDs of the instances
 	Group       int          `json:"group,omitempty"`   // process group of the session's command
+	// Astray says that something was cut off on its way to the registry, which may come
+	// after its removal.
+	Astray bool `json:"astray,omitempty"`
 }
 
 // Guardian is the session's end of the pipe.
@@ -117,9 +120,13 @@ func (g *Guardian) Leave() error {
 // writing when it died may arrive only after the first.
 const settle = 500 * time.Millisecond
 
+// astrayLooks is how often what was cut off is looked for, each time after twice as
+// long: for half a minute in all.
+const astrayLooks = 7
+
 // Watch is the guardian's own process: it reads wards from the pipe until its
-// end, and then has the last one cleaned up, again and again until it is, twice, or
-// limit has passed.
+// end, and then has the last one cleaned up, again and again until it is, and was for a
+// while, or limit has passed.
 func Watch(ctx context.Context, in io.Reader, limit time.Duration, clean func(context.Context, Ward) error) error {
 	var last Ward
 	lines := bufio.NewReader(in)
@@ -140,15 +147,19 @@ func Watch(ctx context.Context, in io.Reader, limit time.Duration, clean func(co
 	endGroup(last.Group)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	once := false
+	looks := 2
+	if last.Astray {
+		looks = astrayLooks
+	}
+	next := settle
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		err := clean(ctx, last)
 		wait := pause
 		if err == nil {
-			if once {
+			if looks--; looks == 0 {
 				return nil
 			}
-			once, wait = true, settle
+			wait, next = next, 2*next
 		}
 		select {
 		case <-time.After(wait):

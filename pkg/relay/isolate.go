@@ -108,7 +108,7 @@ func (e *served) move(ctx context.Context, next *place, arrived func()) error {
 		return nil
 	}
 	old.stop()
-	if err := r.client().DeregisterAt(ctx, old.reg.ID, old.reg.Address, old.reg.Port); err != nil {
+	if err := old.hold.Withdraw(ctx); err != nil {
 		return err
 	}
 	e.mu.Lock()

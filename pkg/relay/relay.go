@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -163,7 +164,7 @@ func Run(ctx context.Context, o Options) error {
 	defer r.transport.Close()
 	o.Figures.r.Store(r)
 	var err error
-	if r.session, err = o.Client.OpenSession(ctx, consul.SessionOptions{TTL: o.ClaimTTL, Name: "lane relay " + o.Name, Lost: r.lost}); err != nil {
+	if r.session, err = o.Client.OpenSession(ctx, consul.SessionOptions{TTL: o.ClaimTTL, Name: "lane relay " + o.Name + " " + rand.Text()[:8], Lost: r.lost}); err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}
 	// What stands behind the tunnel ends behind it: the end of a claim needs it.

@@ -167,7 +167,7 @@ func (r *relay) establish(ctx context.Context, e *served, h tunnel.Holder, c tun
 		return err
 	}
 	if err := r.register(ctx, e, p); err != nil {
-		err = errors.Join(err, r.client().DeregisterAt(context.WithoutCancel(ctx), p.reg.ID, p.reg.Address, p.reg.Port))
+		err = errors.Join(err, p.hold.Withdraw(context.WithoutCancel(ctx)))
 		return errors.Join(err, r.release(context.WithoutCancel(ctx), e))
 	}
 	e.follow = r.run(e.watch)
@@ -296,7 +296,12 @@ func (r *relay) claim(ctx context.Context, e *served, h tunnel.Holder, force boo
 		return err
 	}
 	defer func() {
-		if err != nil && fresh {
+		var unsure *consul.UnsureError
+		switch {
+		case err == nil || !fresh:
+		case errors.As(err, &unsure): // it may be ours all the same
+			err = errors.Join(err, r.release(context.WithoutCancel(ctx), e))
+		default:
 			r.vacate(e)
 		}
 	}()
@@ -509,7 +514,7 @@ func (r *relay) down(ctx context.Context, e *served, why tunnel.Reason) error {
 	deregister := func() (err error) {
 		for _, p := range places {
 			p.stop()
-			err = errors.Join(err, r.client().DeregisterAt(ctx, p.reg.ID, p.reg.Address, p.reg.Port))
+			err = errors.Join(err, p.hold.Withdraw(ctx))
 		}
 		return err
 	}

@@ -84,7 +84,7 @@ func (s *session) tell() error {
 	}
 	r := s.o.Registry
 	w := guardian.Ward{Address: s.client.Address(), Datacenter: r.Datacenter, Namespace: r.Namespace, CAFile: r.CAFile, Token: r.Token, TokenFile: r.TokenFile}
-	w.SessionName = s.sessionName
+	w.SessionName, w.Astray = s.sessionName, s.client.Astray()
 	if s.claims != nil {
 		w.Session = s.claims.session.ID()
 	}
@@ -106,7 +106,8 @@ func (s *session) tell() error {
 }
 
 // dismiss ends the guardian. What this session could not remove, it goes on
-// trying to: then it is left alone.
+// trying to, and it looks again for what was cut off on its way to the registry and
+// may come after its removal: then it is left alone.
 func (s *session) dismiss(err error) error {
 	if s.endGuard != nil {
 		s.endGuard()
@@ -115,7 +116,11 @@ func (s *session) dismiss(err error) error {
 		return nil
 	}
 	var left *LeftBehindError
-	if errors.As(err, &left) {
+	astray := s.client.Astray()
+	if astray {
+		s.o.Log.Warn("something was cut off on its way to the registry: if it arrives in the next half minute, it is removed")
+	}
+	if errors.As(err, &left) || astray {
 		return errors.Join(s.tell(), s.guardian.Leave())
 	}
 	if err := s.guardian.Dismiss(); err != nil {

@@ -48,7 +48,8 @@ type session struct {
 	engine      *proxy.Transport
 	counts      traffic.Counts
 
-	endGuard func() // ends the watch over the guardian, and waits for it
+	endGuard  func() // ends the watch over the guardian, and waits for it
+	endWrites func() // ends what writes to the registry beside the services' own parts, and waits for it
 
 	mu       sync.Mutex
 	state    string

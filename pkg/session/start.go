@@ -210,7 +210,7 @@ func (s *session) register(ctx, life context.Context, parts *parts) error {
 		v.stop = parts.until(life, follow...)
 	}
 	if len(s.services) > 0 && s.link == nil {
-		parts.run(life, s.active)
+		s.endWrites = parts.until(life, s.active)
 	}
 	if err := s.warmUp(ctx); err != nil {
 		return err

@@ -23,6 +23,10 @@ func (s *session) tearDown(ctx context.Context) error {
 			left = append(left, err)
 		}
 	}
+	// Whatever writes to the registry by itself ends before what it wrote is removed.
+	if s.endWrites != nil {
+		s.endWrites()
+	}
 	for _, v := range s.services {
 		v.end()
 	}
