@@ -46,13 +46,14 @@ func newDoctorCmd(f *factory) *cobra.Command {
 		Use:   "doctor",
 		Short: "Look at all that lane depends on: what is wrong, and what to do about it",
 		Long: `Look at all that lane depends on, and say what is wrong, where, and what to do: the
-settings, the registry and what the token may do there, the advertised address, the
-ports, the sessions of this machine and what dead ones have left, the proxy variables,
+settings, the registry and what the token may do there, the relay and the token for it,
+the advertised address, the ports, the sessions of this machine and what dead ones have left, the proxy variables,
 callers that know no lanes, and whether something on the way takes the tag off.
 
 It needs nothing that works, takes at most 15 s, and changes nothing anywhere. It
-sends requests to the registry and to this machine alone; --probe URL sends one tagged
-GET to that URL. It exits 0 if nothing is wrong, 1 if something is, 3 if the registry
+sends requests to the registry and to this machine alone, and makes one tunnel to the
+relay of the settings, if there is one, which claims nothing; --probe URL sends one
+tagged GET to that URL. It exits 0 if nothing is wrong, 1 if something is, 3 if the registry
 cannot be reached. docs/doctor.md has each check.
 
 With --policy it asks nobody, and prints the least policy for Consul's access control
@@ -95,8 +96,8 @@ func runDoctor(ctx context.Context, f *factory, o *doctorOptions) error {
 	defer cancel()
 	d := newDiagnosis(f, o)
 	defer d.close()
-	first := doctor.Run(ctx, doctorStage, d.checkSettings, d.checkRegistry, d.checkPorts, d.checkSessions, d.checkProxies)
-	second := doctor.Run(ctx, doctorStage, d.checkRights, d.checkAgents, d.checkClock, d.checkAddress, d.checkLeftovers, d.checkSwitches, d.checkConsumers, d.checkProbe)
+	first := doctor.Run(ctx, doctorStage, d.checkSettings, d.checkRegistry, d.checkPorts, d.checkSessions, d.checkProxies, d.checkRelay)
+	second := doctor.Run(ctx, doctorStage, d.checkRights, d.checkAgents, d.checkClock, d.checkAddress, d.checkLeftovers, d.checkSwitches, d.checkClaims, d.checkConsumers, d.checkProbe)
 	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) {
 		return cause
 	}

@@ -109,6 +109,9 @@ func (d *diagnosis) checkRights(ctx context.Context) []doctor.Finding {
 		return nil
 	}
 	r := doctor.Rights{Policy: "`lane doctor --policy`"}
+	if d.relayed() {
+		r.Policy = "`lane doctor --policy=relayed`"
+	}
 	var rejected *consul.TokenError
 	r.Token, r.Policies, r.Unknown = d.client.Token(ctx)
 	switch {
@@ -121,7 +124,7 @@ func (d *diagnosis) checkRights(ctx context.Context) []doctor.Finding {
 		return r.Findings()
 	}
 	rights := d.rights()
-	r.Asked, r.NoLane = len(rights), d.settings.Lane == "" && len(d.settings.Services) > 0
+	r.Asked, r.NoLane = len(rights), d.settings.Lane == "" && len(d.settings.Services) > 0 && !d.relayed()
 	var missing []consul.Right
 	missing, r.Unknown = d.client.Missing(ctx, rights)
 	for _, m := range missing {
@@ -133,6 +136,9 @@ func (d *diagnosis) checkRights(ctx context.Context) []doctor.Finding {
 // rights are those that `lane up` needs with these settings. Without a lane, the names
 // that have it in them are not known.
 func (d *diagnosis) rights() []consul.Right {
+	if d.relayed() {
+		return consul.Reads() // the relay claims and registers
+	}
 	rights, err := d.o.directRights(d.settings, d.services())
 	if err == nil {
 		return rights
@@ -287,6 +293,9 @@ func (d *diagnosis) checkProxies(context.Context) []doctor.Finding {
 func (d *diagnosis) checkAddress(ctx context.Context) []doctor.Finding {
 	a := doctor.Address{Source: d.settings.Source("advertise")}
 	switch {
+	case d.relayed(): // nothing is registered under an address of this machine
+		a.IP = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		return slices.DeleteFunc(d.ways(ctx, a), func(f doctor.Finding) bool { return f.Check == "address" && f.Level != doctor.Wrong })
 	case d.settings.Advertise != "":
 		a.IP, a.Err = netip.ParseAddr(d.settings.Advertise)
 	case d.reachable:

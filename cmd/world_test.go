@@ -40,6 +40,7 @@ type world struct {
 	saved   map[string]string
 
 	junctions map[string]*junction
+	proxies   map[string]*connectProxy
 }
 
 func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error) {
@@ -47,7 +48,7 @@ func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error
 	if !ok {
 		return nil, errors.New("stories need a testing.TB")
 	}
-	w := &world{registry: start(t), servers: map[string]*server{}, saved: map[string]string{}, junctions: map[string]*junction{}}
+	w := &world{registry: start(t), servers: map[string]*server{}, saved: map[string]string{}, junctions: map[string]*junction{}, proxies: map[string]*connectProxy{}}
 	// The path of a socket is short by nature; a story's directory is not.
 	dir, err := os.MkdirTemp("", "lane")
 	if err != nil {
@@ -74,13 +75,16 @@ func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error
 func (w *world) endSessions() {
 	ctx, cancel := storyContext()
 	defer cancel()
-	found, _, err := control.Sessions(ctx, w.runtime)
-	if err != nil {
-		return // no session was ever there
-	}
-	for _, f := range found {
-		if p, err := os.FindProcess(f.Status.PID); err == nil && f.Status.PID != os.Getpid() {
-			_ = p.Kill() // its guardian removes what it had
+	dirs, _ := filepath.Glob(filepath.Join(w.runtime, "*")) // of a story's other machines
+	for _, dir := range append(dirs, w.runtime) {
+		found, _, err := control.Sessions(ctx, dir)
+		if err != nil {
+			continue // no session was ever there
+		}
+		for _, f := range found {
+			if p, err := os.FindProcess(f.Status.PID); err == nil && f.Status.PID != os.Getpid() {
+				_ = p.Kill() // its guardian removes what it had
+			}
 		}
 	}
 }
@@ -93,6 +97,9 @@ func (w *world) close() {
 	}
 	for _, j := range w.junctions {
 		j.close()
+	}
+	for _, p := range w.proxies {
+		p.close()
 	}
 }
 

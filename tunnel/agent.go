@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -136,7 +137,7 @@ func newAgent(c AgentConfig, t timing) (*Agent, error) {
 
 // Run keeps a link to the relay, until ctx ends or there is no sense in trying
 // again: a *Refusal with 401 or 403, or, before there ever was a link, one with 429,
-// a *CertificateError or a *ClientCertificateError. When ctx ends the claims are released, and the error is nil.
+// a *CertificateError, a *ClientCertificateError, or the 407 of a proxy. When ctx ends the claims are released, and the error is nil.
 func (a *Agent) Run(ctx context.Context) error {
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -249,6 +250,10 @@ func final(err error, ever bool) bool {
 	}
 	var cert *CertificateError
 	var client *ClientCertificateError
+	var proxy *ProxyError
+	if errors.As(err, &proxy) {
+		return strings.HasPrefix(proxy.Status, "407") && !ever // it wants a password, or another one
+	}
 	return (errors.As(err, &cert) || errors.As(err, &client)) && !ever
 }
 

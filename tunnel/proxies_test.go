@@ -91,15 +91,14 @@ func TestProxies(t *testing.T) {
 	t.Run("CONNECT refused", func(t *testing.T) {
 		addr, used := connectProxy(t, "secret", nil, 0)
 		a := run(t, "http://alice:wrong@"+addr, nil)
-		e := a.want(t, Retrying)
+		err := <-a.ended
 		var pe *ProxyError
-		if !errors.As(e.Err, &pe) || !strings.HasPrefix(pe.Status, "407") || strings.Contains(e.Err.Error(), "wrong") {
-			t.Errorf("%v", e.Err)
+		if !errors.As(err, &pe) || !strings.HasPrefix(pe.Status, "407") || strings.Contains(err.Error(), "wrong") {
+			t.Errorf("%v", err)
 		}
 		if used.Load() != 0 {
 			t.Error("it was used")
 		}
-		a.stop()
 	})
 	t.Run("a proxy that opens TLS", func(t *testing.T) {
 		corp, pool := certificate(t, "Example Corp Web Gateway")
