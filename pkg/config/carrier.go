@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lane/pkg/lane"
+	"lane/pkg/nearest"
 )
 
 // Carriers are where a tag is written and read, by preset or header and accept.
@@ -60,9 +61,10 @@ func isPreset(v string) bool {
 	return slices.Contains(lane.PresetNames(), base)
 }
 
-func checkPreset(v string) error {
+// CheckPreset says why v is the name of no preset.
+func CheckPreset(v string) error {
 	_, err := lane.Preset(v)
-	if near := nearest(v, lane.PresetNames()); err != nil && !isPreset(v) && near != "" {
+	if near := nearest.Word(v, lane.PresetNames()); err != nil && !isPreset(v) && near != "" {
 		return fmt.Errorf("no preset %q; did you mean %s?", v, near)
 	}
 	return err
@@ -73,49 +75,13 @@ func checkPreset(v string) error {
 // header that nobody sends.
 func checkCarrier(v string) (string, error) {
 	if isPreset(v) {
-		return v, checkPreset(v)
+		return v, CheckPreset(v)
 	}
-	if near := nearest(v, lane.PresetNames()); near != "" {
+	if near := nearest.Word(v, lane.PresetNames()); near != "" {
 		return "", fmt.Errorf("no preset %q; did you mean %s?", v, near)
 	}
 	if !strings.Contains(v, "-") {
 		return "", fmt.Errorf("%q is neither a preset (%s) nor a header with a hyphen", v, strings.Join(lane.PresetNames(), ", "))
 	}
 	return checkHeader(v)
-}
-
-// nearest returns the one of names that v is most likely a slip of, or "".
-func nearest(v string, names []string) string {
-	best, at := "", 1+min(2, len(v)/3)
-	for _, n := range names {
-		if d := distance(strings.ToLower(v), n); d < at {
-			best, at = n, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to add, drop, change or swap with their neighbor
-// to get from a to b.
-func distance(a, b string) int {
-	prev2, prev := []int(nil), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row := make([]int, len(b)+1)
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], prev2[j-2]+1)
-			}
-		}
-		prev2, prev = prev, row
-	}
-	return prev[len(b)]
 }

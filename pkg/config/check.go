@@ -64,6 +64,58 @@ func CheckPort(s string) (int, error) {
 	return n, nil
 }
 
+// CheckListen says why nobody can listen at v: it is HOST:PORT, or :PORT for every
+// address of this machine, and port 0 is any free one.
+func CheckListen(v string) error {
+	host, port, err := net.SplitHostPort(v)
+	if err != nil {
+		if _, err := CheckPort(v); err == nil {
+			return fmt.Errorf("%q has no host; say 127.0.0.1:%s, or :%s for every address of this machine", v, v, v)
+		}
+		return noHostPort(v)
+	}
+	if host != "" {
+		if _, err := checkHost(host); err != nil {
+			return fmt.Errorf("%q: %w", v, err)
+		}
+	}
+	if port == "0" {
+		return nil
+	}
+	if _, err := CheckPort(port); err != nil {
+		return fmt.Errorf("%q: %w", v, err)
+	}
+	return nil
+}
+
+// CheckHostPort says why v is no HOST:PORT that somebody can call.
+func CheckHostPort(v string) error {
+	host, port, err := net.SplitHostPort(v)
+	if err != nil || host == "" {
+		return noHostPort(v)
+	}
+	if _, err := checkHost(host); err != nil {
+		return fmt.Errorf("%q: %w", v, err)
+	}
+	if _, err := CheckPort(port); err != nil {
+		return fmt.Errorf("%q: %w", v, err)
+	}
+	return nil
+}
+
+func noHostPort(v string) error {
+	return fmt.Errorf("%q is no HOST:PORT such as 127.0.0.1:8080 or [::1]:8080", v)
+}
+
+// CheckHeaderLine says why v is no NAME: VALUE.
+func CheckHeaderLine(v string) error {
+	name, value, ok := strings.Cut(v, ":")
+	if !ok || !token(strings.TrimSpace(name)) || strings.ContainsAny(value, "\r\n\x00") {
+		return fmt.Errorf("%q is not of the form NAME: VALUE", v)
+	}
+	return nil
+}
+
 // token reports whether s can be a header's name (RFC 9110, 5.1).
 func token(s string) bool {
 	for _, c := range []byte(s) {
@@ -99,6 +151,12 @@ func checkHeader(v string) (string, error) {
 	return h, nil
 }
 
+// CheckHost says why v is no host: a name or an address, without a port.
+func CheckHost(v string) error {
+	_, err := checkHost(v)
+	return err
+}
+
 // checkHost reads a host name without a port, in lower case.
 func checkHost(v string) (string, error) {
 	h := strings.ToLower(strings.TrimSuffix(v, "."))
@@ -106,7 +164,7 @@ func checkHost(v string) (string, error) {
 		return "", fmt.Errorf("%q is no host name", v)
 	}
 	if host, _, err := net.SplitHostPort(h); err == nil {
-		return "", fmt.Errorf("%q: no port here, it is ignored for a service; say %s", v, host)
+		return "", fmt.Errorf("%q: a host without its port; say %s", v, host)
 	}
 	if _, err := netip.ParseAddr(h); err == nil {
 		return h, nil
@@ -279,7 +337,8 @@ func checkAdvertise(v string) (string, error) {
 	return ip.Unmap().String(), nil
 }
 
-func checkPath(v string) (string, error) {
+// CheckPath reads a path of a URL, without a query.
+func CheckPath(v string) (string, error) {
 	u, err := url.ParseRequestURI(v)
 	if err != nil || !strings.HasPrefix(v, "/") || u.RawQuery != "" || strings.Contains(v, "?") {
 		return "", fmt.Errorf("%q is no path such as /healthz", v)
@@ -297,13 +356,7 @@ func checkProxy(v string) (string, error) {
 	if !loopback(host) {
 		return "", fmt.Errorf("%q is not on this machine's loopback; say 127.0.0.1:%s", v, port)
 	}
-	if port == "0" { // any free port
-		return v, nil
-	}
-	if _, err := CheckPort(port); err != nil {
-		return "", err
-	}
-	return v, nil
+	return v, CheckListen(v)
 }
 
 func loopback(host string) bool {

@@ -44,7 +44,7 @@ var keys = []key{
 		}},
 	{name: "preset", env: []string{"LANE_PRESET"}, def: "lane",
 		set: func(l *loader, v []string) error {
-			if err := checkPreset(v[0]); err != nil {
+			if err := CheckPreset(v[0]); err != nil {
 				return err
 			}
 			l.s.Preset, l.s.Header = v[0], ""
@@ -158,11 +158,11 @@ var keys = []key{
 		set:  func(l *loader, v []string) error { return oneOf(&l.s.Guard, v[0], Bounce, Reject) },
 		show: func(s *Settings) string { return s.Guard }},
 	{name: "probes", form: list, env: []string{"LANE_PROBES"},
-		set:  each(checkPath, func(s *Settings) *[]string { return &s.Probes }),
+		set:  each(CheckPath, func(s *Settings) *[]string { return &s.Probes }),
 		show: func(s *Settings) string { return strings.Join(s.Probes, ", ") }},
 	{name: "drain", env: []string{"LANE_DRAIN"}, def: "30s",
 		set: func(l *loader, v []string) error {
-			d, err := checkDuration(v[0], maxDrain)
+			d, err := CheckDuration(v[0], 0, maxDrain)
 			if err == nil {
 				l.s.Drain = d
 			}
@@ -191,7 +191,7 @@ var keys = []key{
 		show: func(s *Settings) string { return s.NoMatch }},
 	{name: "max_stale", env: []string{"LANE_MAX_STALE"}, def: "5m",
 		set: func(l *loader, v []string) error {
-			d, err := checkDuration(v[0], maxMaxStale)
+			d, err := CheckDuration(v[0], 0, maxMaxStale)
 			if err == nil {
 				l.s.MaxStale = d
 			}
@@ -284,7 +284,8 @@ const (
 	maxMaxStale = 24 * time.Hour
 )
 
-func checkDuration(v string, longest time.Duration) (time.Duration, error) {
+// CheckDuration reads a time between two others.
+func CheckDuration(v string, least, most time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(v)
 	if err != nil {
 		if n, bad := strconv.Atoi(v); bad == nil && n >= 0 {
@@ -292,8 +293,20 @@ func checkDuration(v string, longest time.Duration) (time.Duration, error) {
 		}
 		return 0, fmt.Errorf("%q is no duration such as 30s or 2m", v)
 	}
-	if d < 0 || d > longest {
-		return 0, fmt.Errorf("%q is not between 0s and %s", v, longest)
+	if d < least || d > most {
+		return 0, fmt.Errorf("%q is not between %s and %s", v, brief(least), brief(most))
 	}
 	return d, nil
+}
+
+// brief is a duration without the units that are zero: 1h, not 1h0m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

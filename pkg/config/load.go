@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"lane/pkg/nearest"
 )
 
 // FileName is the settings file's name, in a repository and in the user's
@@ -326,7 +328,7 @@ func (l *loader) services() {
 			v.Health = l.known[at].Health
 		case v.Port == 0:
 			why := fmt.Sprintf("%s has no port here and none in %s; say -s %s=PORT", v.Name, FileName, v.Name)
-			if near := nearest(v.Name, names(l.known)); near != "" {
+			if near := nearest.Word(v.Name, names(l.known)); near != "" {
 				why += fmt.Sprintf(", or did you mean %s?", near)
 			}
 			l.fail("-s", "", why)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"lane/pkg/nearest"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -134,7 +136,7 @@ func (f *file) unknown(at *yaml.Node, prefix, name string) {
 			}
 		}
 	}
-	if near := nearest(name, known); near != "" {
+	if near := nearest.Word(name, known); near != "" {
 		f.fail(at, full, "unknown key; did you mean %s?", join(prefix, near))
 		return
 	}
@@ -242,7 +244,7 @@ func (f *file) service(s *Service, n *yaml.Node, full string) bool {
 			}
 		case "health":
 			if f.scalar(value, full+".health") {
-				path, err := checkPath(value.Value)
+				path, err := CheckPath(value.Value)
 				if err != nil {
 					f.fail(value, full+".health", "%v", err)
 				}
@@ -250,7 +252,7 @@ func (f *file) service(s *Service, n *yaml.Node, full string) bool {
 			}
 		default:
 			why := "there are port, health"
-			if near := nearest(name, []string{"port", "health"}); near != "" {
+			if near := nearest.Word(name, []string{"port", "health"}); near != "" {
 				why = "did you mean " + near + "?"
 			}
 			f.fail(at, join(full, name), "unknown key; %s", why)

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"path"
-	"slices"
 	"strings"
 
 	"lane/pkg/lane"
@@ -170,55 +169,4 @@ func splitHost(hostport string) (host, port string) {
 		host = host[1 : len(host)-1]
 	}
 	return strings.TrimSuffix(strings.ToLower(host), "."), port
-}
-
-// nearest returns at most three of names that a person may have meant.
-func nearest(name string, names []string) []string {
-	type near struct {
-		name string
-		d    int
-	}
-	var found []near
-	limit := max(2, len(name)/4)
-	for _, n := range names {
-		if d := distance(name, n); d <= limit ||
-			len(name) >= 4 && (strings.Contains(n, name) || strings.Contains(name, n) && len(n) >= 4) {
-			found = append(found, near{n, d})
-		}
-	}
-	slices.SortFunc(found, func(a, b near) int {
-		if a.d != b.d {
-			return a.d - b.d
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	var out []string
-	for _, f := range found[:min(3, len(found))] {
-		out = append(out, f.name)
-	}
-	return out
-}
-
-// distance is the edit distance of two short names.
-func distance(a, b string) int {
-	if len(a) > 128 || len(b) > 128 {
-		return 128
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diag := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diag
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diag = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }

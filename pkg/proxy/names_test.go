@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"slices"
 	"testing"
 
 	"lane/pkg/lane"
@@ -92,22 +91,5 @@ func TestBadNames(t *testing.T) {
 		if _, err := NewNames(cfg); err == nil {
 			t.Errorf("%+v: no error", cfg)
 		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	all := []string{"order-service", "orders", "inventory", "user-service", "consul"}
-	for name, want := range map[string][]string{
-		"order-servise": {"order-service"},
-		"order":         {"orders", "order-service"},
-		"inventroy":     {"inventory"},
-		"zzzz":          nil,
-	} {
-		if got := nearest(name, all); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-	}
-	if distance("kitten", "sitting") != 3 || distance("", "ab") != 2 || distance("a", "a") != 0 {
-		t.Error("edit distance")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lane/pkg/lane"
+	"lane/pkg/nearest"
 	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
@@ -403,7 +404,7 @@ func (t *Transport) suggest(ctx context.Context, p *Problem) {
 	if err != nil {
 		return
 	}
-	if near := nearest(p.Service, all); len(near) > 0 {
+	if near := nearest.Words(p.Service, all); len(near) > 0 {
 		p.Message += "; nearest: " + strings.Join(near, ", ")
 		p.Hint = "did you mean " + near[0] + "?"
 	}

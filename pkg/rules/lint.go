@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"lane/pkg/nearest"
 )
 
 // LintOptions is what a document can be held to beyond itself.
@@ -66,7 +68,7 @@ func (s *Set) Lint(o LintOptions) []Finding {
 }
 
 func didYouMean(name string, names []string) string {
-	if near := nearest(name, names); near != "" {
+	if near := nearest.Word(name, names); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return ""

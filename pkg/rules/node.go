@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"lane/pkg/nearest"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -116,7 +118,7 @@ func (l *loader) unknown(at *yaml.Node, what string, fields []field) {
 	for i, f := range fields {
 		names[i] = f.name
 	}
-	if near := nearest(at.Value, names); near != "" {
+	if near := nearest.Word(at.Value, names); near != "" {
 		l.fail(at, CodeUnknownKey, "%s: unknown key %q; did you mean %s?", what, at.Value, near)
 		return
 	}
@@ -163,42 +165,4 @@ func kindOf(n *yaml.Node) string {
 		return "nothing"
 	}
 	return "one value"
-}
-
-// nearest is the name that somebody has probably meant, or "".
-func nearest(v string, names []string) string {
-	best, at := "", 1+min(2, len(v)/3)
-	if len(v) > 64 {
-		return ""
-	}
-	for _, n := range names {
-		if d := distance(strings.ToLower(v), strings.ToLower(n)); d < at {
-			best, at = n, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to add, drop, change or swap with their neighbor to
-// get from a to b.
-func distance(a, b string) int {
-	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)} // of i-2, i-1 and i
-	for j := range rows[2] {
-		rows[2][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		rows[0], rows[1], rows[2] = rows[1], rows[2], rows[0]
-		rows[2][0] = i
-		for j := 1; j <= len(b); j++ {
-			d := rows[1][j-1]
-			if a[i-1] != b[j-1] {
-				d = 1 + min(d, rows[1][j], rows[2][j-1])
-			}
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, rows[0][j-2]+1)
-			}
-			rows[2][j] = d
-		}
-	}
-	return rows[2][len(b)]
 }

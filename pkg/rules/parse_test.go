@@ -239,13 +239,3 @@ func TestPercent(t *testing.T) {
 		}
 	}
 }
-
-func TestNearest(t *testing.T) {
-	names := []string{"match", "priority", "trustHeader", "entry"}
-	for given, want := range map[string]string{"mathc": "match", "Match": "match", "prioritty": "priority", "trust_header": "trustHeader",
-		"enrty": "entry", "x": "", "": "", "lane": "", "matchmaking": "", strings.Repeat("m", 100): ""} {
-		if got := nearest(given, names); got != want {
-			t.Errorf("%q: %q, want %q", given, got, want)
-		}
-	}
-}
