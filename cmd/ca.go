@@ -27,13 +27,10 @@ else is, until you say so: see 'lane ca trust-help'.`,
 		Example: `  lane ca init --host '*.test.example' --host order-service
   lane ca path
   lane ca trust-help`,
-		Args: cobra.NoArgs,
+		Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newCAInitCmd(f), newCAPathCmd(f), newCATrustCmd(f))
-	for _, sub := range c.Commands() {
-		wrapArgs(sub)
-	}
 	return c
 }
 
@@ -44,7 +41,6 @@ type caInitOptions struct {
 
 func newCAInitCmd(f *factory) *cobra.Command {
 	o := &caInitOptions{}
-	hosts := flagValues{word: "HOST"}
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Make the CA; one that is there is never replaced",
@@ -54,13 +50,12 @@ whoever trusts it then is safe for all others, even if its key gets out. It neve
 signs for addresses.`,
 		Example: `  lane ca init
   lane ca init --host '*.test.example' --host order-service`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(*cobra.Command, []string) error {
-			o.hosts = hosts.all
 			return runCAInit(f, o)
 		},
 	}
-	c.Flags().Var(&hosts, "host", "host, service or *.domain that it may sign for; may be repeated")
+	addFlags(c, &o.hosts, "host", aHost, "host, service or *.domain that it may sign for")
 	jsonFlag(c, &o.json)
 	return c
 }
@@ -89,8 +84,8 @@ func runCAInit(f *factory, o *caInitOptions) error {
 	switch {
 	case errors.As(err, &exists):
 		return usagef("it is good for its two years; to make a new one, take it out of what trusts it, and:  rm -r "+shellQuote(exists.Path), "%v", err)
-	case errors.As(err, &name):
-		return usagef("", "%v", err)
+	case errors.As(err, &name): // of mitm, else it was a flag's
+		return usagef("--host says for which hosts alone it may sign", "mitm: %v", err)
 	case errors.Is(err, fs.ErrPermission):
 		return &placeError{err}
 	case err != nil:
@@ -121,7 +116,7 @@ func newCAPathCmd(f *factory) *cobra.Command {
 		Use:     "path",
 		Short:   "Print the path of the CA's certificate",
 		Example: `  curl --cacert "$(lane ca path)" --proxy http://127.0.0.1:7474 https://order-service/`,
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		RunE: func(*cobra.Command, []string) error {
 			a, err := f.authority()
 			if err != nil {
@@ -162,7 +157,7 @@ func newCATrustCmd(f *factory) *cobra.Command {
 take that back. It runs nothing. What 'lane run' and 'lane env' start needs none
 of it.`,
 		Example: `  lane ca trust-help | less`,
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		RunE: func(*cobra.Command, []string) error {
 			a, err := f.authority()
 			if err != nil {

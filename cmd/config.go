@@ -20,7 +20,7 @@ func newConfigCmd(f *factory) *cobra.Command {
 		Long: `Show every setting that is in effect, and where it comes from: flags come first,
 then LANE_* and Consul's own variables, ./lane.yaml (looked for upward to the git
 root), the user's own lane.yaml, defaults.`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(*cobra.Command, []string) error { return runConfig(f, o) },
 	}
 	jsonFlag(c, &o.json)

@@ -66,7 +66,7 @@ func runCurl(ctx context.Context, f *factory, args []string) error {
 		return err
 	}
 	if len(rest) == 0 {
-		return usagef("", "lane curl needs a URL")
+		return usagef("lane curl http://order-service/", "there is no URL")
 	}
 	s, err := f.session(ctx, name)
 	if err != nil {

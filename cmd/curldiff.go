@@ -45,7 +45,7 @@ func leading(args []string) (name string, d diffOptions, rest []string, err erro
 			args = args[1:]
 			continue
 		case flag == "--diff":
-			return "", d, nil, usagef("", "--diff=%s: it is --diff or --diff=json", value)
+			return "", d, nil, usagef("it is --diff, or --diff=json", "--diff: %q is no form of output", value)
 		case flag == "--lane":
 			var rest []string
 			if name, rest, err = laneFlag(args); err != nil {
@@ -56,13 +56,13 @@ func leading(args []string) (name string, d diffOptions, rest []string, err erro
 		case flag != "--ignore":
 			return name, d, args, check(d)
 		case !has && len(args) < 2:
-			return "", d, nil, usagef("", "--ignore needs what to ignore, e.g. --ignore 'body .items[*].id'")
+			return "", d, nil, usagef("e.g. --ignore 'body .items[*].id'", "--ignore: there is nothing behind it")
 		case !has:
 			value = args[1]
 			args = args[1:]
 		}
 		if err := compare.CheckIgnore(value); err != nil {
-			return "", d, nil, usagef("", "--ignore %v", err)
+			return "", d, nil, usagef("`lane curl --help` shows what it takes", "--ignore: %v", err)
 		}
 		d.ignore = append(d.ignore, value)
 		args = args[1:]
@@ -72,7 +72,7 @@ func leading(args []string) (name string, d diffOptions, rest []string, err erro
 
 func check(d diffOptions) error {
 	if len(d.ignore) > 0 && !d.on {
-		return usagef("", "--ignore goes with --diff")
+		return usagef("lane curl --diff --ignore WHAT URL", "--ignore goes with --diff")
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func check(d diffOptions) error {
 func runCurlDiff(ctx context.Context, f *factory, curl string, st *control.Status, o diffOptions, args []string) error {
 	for _, a := range args {
 		if strings.HasPrefix(strings.ToLower(strings.TrimLeft(a, "-H ")), lane.HeaderTag+":") {
-			return usagef("", "--diff sets %s itself", lane.HeaderTag)
+			return usagef("leave it out; --lane LANE names another lane", "--diff sets %s itself", lane.HeaderTag)
 		}
 	}
 	input, err := stdin(f.io.In, args)
@@ -171,7 +171,7 @@ func curlOnce(ctx context.Context, f *factory, curl string, st *control.Status, 
 			a.Err = err.Error()
 		}
 		if exit.ExitCode() == 2 { // a mistake in its arguments
-			return a, side, usagef("", "%s", traffic.Printable(a.Err))
+			return a, side, usagef("`curl --help all` lists its options", "%s", traffic.Printable(a.Err))
 		}
 	} else if rerr != nil {
 		return a, side, rerr
@@ -184,7 +184,7 @@ func curlOnce(ctx context.Context, f *factory, curl string, st *control.Status, 
 }
 
 func elsewhere() error {
-	return usagef("", "curl has written no answer: leave out options that send it elsewhere (-o, -O, -D)")
+	return usagef("leave out options that send it elsewhere (-o, -O, -D)", "curl has written no answer")
 }
 
 // readAnswer reads what curl wrote of an answer: of several, behind redirects, the

@@ -50,16 +50,11 @@ neither settings nor Consul's variables, and removes everything at its end.`,
 		Example: `  lane demo
   lane demo --once
   lane demo --once --json`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if o.rate < 1 || o.rate > maxRate {
-				return usagef("", "--rate is 1 to %d requests a second, not %d", maxRate, o.rate)
-			}
-			return runDemo(c.Context(), f, o)
-		},
+		Args: takes(),
+		RunE: func(c *cobra.Command, _ []string) error { return runDemo(c.Context(), f, o) },
 	}
 	c.Flags().BoolVar(&o.once, "once", false, "print the tour and end, also on a terminal")
-	c.Flags().IntVar(&o.rate, "rate", 4, "requests per second, on a terminal")
+	addFlag(c, &o.rate, "rate", "4", number(1, maxRate), "requests per second, on a terminal")
 	jsonFlag(c, &o.json)
 	return c
 }

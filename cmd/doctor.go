@@ -41,7 +41,6 @@ type doctorResult struct {
 
 func newDoctorCmd(f *factory) *cobra.Command {
 	o := &doctorOptions{}
-	services := flagValues{word: "NAME=PORT"}
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at all that lane depends on: what is wrong, and what to do about it",
@@ -63,25 +62,24 @@ relayed, for one whose services a relay registers; relay, gateway, sidecar for t
   lane doctor --lane dev-alice -s order-service=8080
   lane doctor --probe http://gateway.test.example/headers
   lane doctor --policy --lane dev-alice -s order-service | consul acl policy create -name lane-dev-alice -rules -`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.services = services.all
 			if o.policy != "" {
 				return printLeastPolicy(f, o)
 			}
 			if o.mode != "" {
-				return usagef("", "--mode goes with --policy")
+				return usagef("lane doctor --policy --mode MODE", "--mode goes with --policy")
 			}
 			return runDoctor(c.Context(), f, o)
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&o.lane, "lane", "", "the `LANE` that it is about")
-	fl.VarP(&services, "service", "s", "service and port of its local process; may be repeated")
-	fl.StringVar(&o.probe, "probe", "", "send one tagged GET to this `URL`, and see whether the tag arrives")
-	fl.StringVar(&o.policy, "policy", "", "print the least policy for `WHOM`: direct, relayed, relay, gateway, sidecar")
+	addFlag(c, &o.lane, "lane", "", aLane, "the lane that it is about")
+	addFlags(c, &o.services, "service,s", checked("NAME=PORT", checkService), "service and port of its local process")
+	addFlag(c, &o.probe, "probe", "", aURL, "send one tagged GET to it, and see whether the tag arrives")
+	addFlag(c, &o.policy, "policy", "", one("WHOM", policyKinds()...), "print the least policy for a session (direct), or for relayed, relay, gateway, sidecar")
 	fl.Lookup("policy").NoOptDefVal = policyDirect
-	fl.StringVar(&o.mode, "mode", "", "with --policy: the `MODE` of registration, shared, isolated or auto")
+	addFlag(c, &o.mode, "mode", "", one("MODE", config.Shared, config.Isolated, config.Auto), "with --policy: how it is registered, shared, isolated or auto")
 	jsonFlag(c, &o.json)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
 	_ = c.RegisterFlagCompletionFunc("service", f.completeServices)

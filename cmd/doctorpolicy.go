@@ -69,9 +69,6 @@ func (o *doctorOptions) leastPolicy(s *config.Settings) (consul.Policy, error) {
 func (o *doctorOptions) serviceNames(s *config.Settings) (names []string, err error) {
 	for _, arg := range o.services {
 		name, _, _ := strings.Cut(arg, "=")
-		if err := config.CheckOwnName(name); err != nil {
-			return nil, usagef("", "-s: %v", err)
-		}
 		names = append(names, name)
 	}
 	if len(names) > 0 {
@@ -93,10 +90,6 @@ func (o *doctorOptions) modeOf(s *config.Settings) string {
 
 // directRights are the rights that `lane up` needs with these settings.
 func (o *doctorOptions) directRights(s *config.Settings, services []string) ([]consul.Right, error) {
-	mode := o.modeOf(s)
-	if mode != config.Shared && mode != config.Isolated && mode != config.Auto {
-		return nil, usagef("", "--mode: %q is none of shared, isolated, auto", mode)
-	}
 	if len(services) == 0 {
 		return consul.Reads(), nil
 	}
@@ -107,7 +100,7 @@ func (o *doctorOptions) directRights(s *config.Settings, services []string) ([]c
 	if err != nil {
 		return nil, err
 	}
-	return consul.DirectRights(name, services, mode), nil
+	return consul.DirectRights(name, services, o.modeOf(s)), nil
 }
 
 func policyOf(name, whom string, rights []consul.Right) consul.Policy {

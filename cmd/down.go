@@ -48,7 +48,7 @@ from the registry. Requests under way are waited for, as long as the session's
 drain time. What a session of this machine that has died left in the registry is
 removed too. Without LANE it ends the only session that runs. A lane that is
 down already is no error.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes("[LANE]"),
 		ValidArgsFunction: f.completeLanes,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -67,9 +67,9 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 	if err != nil {
 		return err
 	}
-	name := o.lane
-	if name == "" {
-		name = f.getenv("LANE_TAG")
+	name, err := f.named(o.lane)
+	if err != nil {
+		return err
 	}
 	if name == "" && (len(all) > 1 || len(all) == 1 && silent != nil) {
 		return several("lane down LANE", all, silent)
@@ -133,9 +133,6 @@ func (f *factory) sayAway(r *control.RelayStatus, force bool) error {
 // removeLeftover removes what a session of this installation, which no longer
 // runs, has left of a lane in the registry, and returns the services.
 func (f *factory) removeLeftover(ctx context.Context, name lane.Name) ([]string, error) {
-	if _, err := lane.ParseName(string(name)); err != nil {
-		return nil, err
-	}
 	state, err := config.StateDir(f.system())
 	if err != nil {
 		return nil, err

@@ -24,11 +24,11 @@ func newEnvCmd(f *factory) *cobra.Command {
 		Example: `  eval "$(lane env)"
   lane env --syntax fish | source
   lane env --syntax dotenv > .env.lane`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return runEnv(c.Context(), f, o) },
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE`, if several sessions run")
-	c.Flags().StringVar(&o.syntax, "syntax", "sh", "`SYNTAX`: "+strings.Join(childenv.Syntaxes(), ", "))
+	addFlag(c, &o.lane, "lane", "", aLane, "the lane, if several sessions run")
+	addFlag(c, &o.syntax, "syntax", "sh", one("SYNTAX", childenv.Syntaxes()...), strings.Join(childenv.Syntaxes(), ", "))
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
 	_ = c.RegisterFlagCompletionFunc("syntax", cobra.FixedCompletions(childenv.Syntaxes(), cobra.ShellCompDirectiveNoFileComp))
 	return c

@@ -39,7 +39,6 @@ const explainLimit = 10 * time.Second
 
 func newExplainCmd(f *factory) *cobra.Command {
 	o := &explainOptions{}
-	headers := flagValues{word: "'NAME: VALUE'"}
 	var given func() []config.Flag
 	c := &cobra.Command{
 		Use:   "explain URL",
@@ -64,9 +63,9 @@ it takes a URL too, and colors that.`,
   lane explain --snapshot testdata/route_cases.json --json`,
 		Args: func(c *cobra.Command, args []string) error {
 			if o.snapshot != "" && o.color.rules == "" {
-				return cobra.NoArgs(c, args)
+				return takes()(c, args)
 			}
-			return cobra.ExactArgs(1)(c, args)
+			return takes("URL")(c, args)
 		},
 		ValidArgsFunction: f.completeURL,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -77,7 +76,7 @@ it takes a URL too, and colors that.`,
 				return runSnapshot(f, o)
 			}
 			o.url = args[0]
-			o.flags, o.headers = given(), headers.all
+			o.flags = given()
 			if len(o.cookies) > 0 {
 				o.headers = append(o.headers, "Cookie: "+strings.Join(o.cookies, "; "))
 			}
@@ -87,11 +86,11 @@ it takes a URL too, and colors that.`,
 			return runExplain(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE` that the request is tagged with")
-	c.Flags().VarP(&headers, "header", "H", "header of the request; may be repeated")
-	c.Flags().StringArrayVar(&o.cookies, "cookie", nil, "cookie of the request, `NAME=VALUE`; may be repeated")
+	addFlag(c, &o.lane, "lane", "", aLane, "the lane that the request is tagged with")
+	addFlags(c, &o.headers, "header,H", aHeader, "header of the request")
+	addFlags(c, &o.cookies, "cookie", aCookie, "cookie of the request")
 	o.color.flags(c)
-	c.Flags().StringVar(&o.snapshot, "snapshot", "", "decide from a `FILE`, with no registry and no network; - is standard input")
+	addFlag(c, &o.snapshot, "snapshot", "", or(aFile, "-"), "decide from a file, with no registry and no network; - is standard input")
 	jsonFlag(c, &o.json)
 	given = settingFlags(c, callerSettings)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
@@ -113,7 +112,7 @@ func (f *factory) snapshots(name string) ([]lane.Snapshot, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, usagef("", "--snapshot: %v", err)
+			return nil, err
 		}
 		defer func() { _ = file.Close() }() // only read
 		in = file
@@ -194,21 +193,28 @@ func missing(err error) error {
 	return err
 }
 
+// readURL reads a URL as curl takes it: http:// may be left out.
+func readURL(raw string) (*url.URL, error) {
+	full := raw
+	if !strings.Contains(raw, "://") {
+		full = "http://" + raw
+	}
+	u, err := url.Parse(full)
+	if err != nil || u.Host == "" {
+		return nil, usagef("a URL looks like http://order-service/api/orders/42", "%q is no URL", raw)
+	}
+	return u, nil
+}
+
 // request reads a URL and headers as curl takes them.
 func request(raw string, headers []string) (*url.URL, http.Header, error) {
-	if !strings.Contains(raw, "://") {
-		raw = "http://" + raw
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return nil, nil, usagef("a URL looks like http://order-service/api/orders/42", "%q is no URL", raw)
+	u, err := readURL(raw)
+	if err != nil {
+		return nil, nil, err
 	}
 	head := http.Header{}
 	for _, h := range headers {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok || strings.TrimSpace(name) == "" {
-			return nil, nil, usagef("", "-H %q: not of the form NAME: VALUE", h)
-		}
+		name, value, _ := strings.Cut(h, ":")
 		head.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	return u, head, nil

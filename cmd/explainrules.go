@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -28,7 +27,7 @@ type colorOptions struct {
 	rules       string // empty: it is not colored
 	entry       string
 	gateway     gatewayOptions // its routes
-	remote      string
+	remote      netip.Addr
 	whitelisted []string
 	lists       listOptions
 }
@@ -37,13 +36,11 @@ type colorOptions struct {
 var onlyWithRules = []string{"entry", "config", "route", "remote", "whitelisted", "redis", "redis-prefix"}
 
 func (o *colorOptions) flags(c *cobra.Command) {
-	fl := c.Flags()
-	fl.StringVar(&o.rules, "rules", "", "color it as a gateway by a `FILE` of rules, or by the active ones: active")
-	fl.StringVar(&o.entry, "entry", "", "the `SERVICE` at which it enters, for --rules")
-	fl.StringVar(&o.gateway.config, "config", "", "`FILE` with the gateway's routes, which say where it enters")
-	fl.StringArrayVar(&o.gateway.routes, "route", nil, "`[HOST][/PREFIX]=SERVICE` of the gateway; may be repeated")
-	fl.StringVar(&o.remote, "remote", "", "`IP` of who sends it, for trustHeader and identity of the rules")
-	fl.StringArrayVar(&o.whitelisted, "whitelisted", nil, "`ROUTE` on whose whitelist its user is; asks no list; may be repeated")
+	addFlag(c, &o.rules, "rules", "", or(aFile, activeRules), "color it as a gateway by a file of rules, or by the active ones: active")
+	addFlag(c, &o.entry, "entry", "", aService, "the service at which it enters, for --rules")
+	o.gateway.routeFlags(c)
+	addFlag(c, &o.remote, "remote", "", anIP, "address of who sends it, for trustHeader and identity of the rules")
+	addFlags(c, &o.whitelisted, "whitelisted", anyText("ROUTE"), "route on whose whitelist its user is; asks no list")
 	o.lists.flags(c)
 }
 
@@ -184,9 +181,6 @@ func (o *colorOptions) set(ctx context.Context, client *consul.Client) (*rules.S
 	if o.rules == activeRules {
 		return activeSet(ctx, client)
 	}
-	if _, err := os.Stat(o.rules); err != nil {
-		return nil, "", usagef("", "--rules: %v", err)
-	}
 	set, err := readRules(o.rules)
 	return set, o.rules, err
 }
@@ -206,12 +200,7 @@ func (o *colorOptions) color(s *config.Settings, set *rules.Set, name string, me
 	if err != nil {
 		return nil, err
 	}
-	r := &rules.Request{Entry: entry, Host: target.Host, Target: target.RequestURI(), Tag: car.ReadRequest(head, target.RequestURI()), Headers: rules.Map(head)}
-	if o.remote != "" {
-		if r.Remote, err = netip.ParseAddr(o.remote); err != nil {
-			return nil, usagef("", "--remote: %v", err)
-		}
-	}
+	r := &rules.Request{Entry: entry, Host: target.Host, Target: target.RequestURI(), Tag: car.ReadRequest(head, target.RequestURI()), Headers: rules.Map(head), Remote: o.remote}
 	c := set.Explain(r, members)
 	out.tag, out.ExplainedColor = c.Tag, printer.NewExplainedColor(name, entry, &c)
 	if c.Refuse || c.Ambiguous {

@@ -28,12 +28,12 @@ Ctrl-C: for a client that speaks no HTTP, such as a debugger or a database's she
 is registered as lane-<lane>-<name>, and under no other name; nobody is routed to it.
 There is no guard before it: whoever reaches the address that it prints is through.`,
 		Example: `  lane expose --lane dev-alice debugger=5005 --relay wss://relay.test.example`,
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("NAME=PORT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runExpose(c.Context(), f, laneName, args[0], given())
 		},
 	}
-	c.Flags().StringVar(&laneName, "lane", "", "the `LANE` that it is part of (default LANE_TAG)")
+	addFlag(c, &laneName, "lane", "", aLane, "the lane that it is part of (default LANE_TAG)")
 	given = settingFlags(c, []setting{
 		{"relay", "relay", "URL", "the relay, wss://HOST[:PORT][#FINGERPRINT]"},
 		{"relay-fingerprint", "relay_fingerprint", "SHA256", "pin the relay's certificate: what lane relay prints"},

@@ -32,9 +32,6 @@ func (f *factory) run(ctx context.Context, args []string) int {
 	}
 	root := newRootCmd(f, name)
 	root.SetArgs(args)
-	root.SetIn(f.io.In)
-	root.SetOut(f.io.Out)
-	root.SetErr(f.io.Err)
 	err := root.ExecuteContext(ctx)
 	return f.report(ctx, err)
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	adminport "lane/pkg/admin"
@@ -29,12 +28,12 @@ const entryRing = 4096
 type gatewayOptions struct {
 	listen   string
 	config   string
-	routes   []string
+	routes   []proxy.Route
 	rules    string
 	lists    listOptions
-	header   string
+	traces   tracemap.Sources
 	sampled  bool
-	expose   string
+	expose   proxy.Expose
 	settings func() []config.Flag
 	observed observedOptions
 	drain    time.Duration
@@ -59,41 +58,35 @@ moments, as a whole, and one that cannot be loaded never comes to hold.`,
 		Example: `  lane gateway --listen 0.0.0.0:8080 --route productpage --rules rules.yaml
   lane gateway --route shop.test/api/orders=order-service --route productpage
   lane gateway --config gateway.yaml --rules rules.yaml`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return runGateway(c.Context(), f, o) },
 	}
-	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on; port 0 takes a free one")
-	c.Flags().StringVar(&o.config, "config", "", "`FILE` with the routes, see docs/gateway.md")
-	c.Flags().StringArrayVar(&o.routes, "route", nil, "`[HOST][/PREFIX]=SERVICE`; SERVICE alone for everything")
-	c.Flags().StringVar(&o.rules, "rules", "", "`FILE` of rules, in place of those in the registry")
+	addFlag(c, &o.listen, "listen", "127.0.0.1:8080", anAddress, "address to listen on; port 0 takes a free one")
+	o.routeFlags(c)
+	addFlag(c, &o.rules, "rules", "", aFile, "file of rules, in place of those in the registry")
 	o.lists.flags(c)
-	c.Flags().StringVar(&o.header, "trace-header", tracemap.Auto, "the one `HEADER` with the trace id; auto is every known one")
+	addFlag(c, &o.traces, "trace-header", tracemap.Auto, aTrace, "the one header with the trace id; auto is every known one")
 	c.Flags().BoolVar(&o.sampled, "trace-sampled", true, "say of a trace that begins here that it is recorded")
-	c.Flags().StringVar(&o.expose, "expose", string(proxy.ExposeTrusted), "`WHO` learns instances and faults inside: trusted, all or none")
-	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
+	addFlag(c, &o.expose, "expose", string(proxy.ExposeTrusted), kind[proxy.Expose]{"WHO", proxy.ParseExpose}, "who learns instances and faults inside: trusted, all or none")
+	addFlag(c, &o.drain, "drain", "30s", duration(0, longest), "how long the end waits for requests under way")
 	o.observed.flags(c, consul.GatewayService)
 	o.settings = placeFlags(c)
 	return c
 }
 
+// routeFlags are the flags that say where requests are led.
+func (o *gatewayOptions) routeFlags(c *cobra.Command) {
+	addFlag(c, &o.config, "config", "", aFile, "file with the gateway's routes, see docs/gateway.md")
+	addFlags(c, &o.routes, "route", aRoute, "where requests go; SERVICE alone for everything")
+}
+
 func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
-	if o.drain < 0 {
-		return usagef("", "--drain: %v is no time", o.drain)
-	}
 	routes, err := o.readRoutes()
 	if err != nil {
 		return err
 	}
-	traces, err := tracemap.ParseSources(o.header)
-	if err != nil {
-		return usagef("", "--trace-header: %v", err)
-	}
 	if !o.sampled {
-		traces = traces.Unsampled()
-	}
-	expose, err := proxy.ParseExpose(o.expose)
-	if err != nil {
-		return usagef("", "--expose: %v", err)
+		o.traces = o.traces.Unsampled()
 	}
 	set, err := readRules(o.rules)
 	if err != nil {
@@ -138,7 +131,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	}
 	opts := gateway.Options{
 		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(),
-		Traces: traces, Expose: expose, Color: fixed, Log: seen.log, Drain: o.drain, Force: f.force, Logger: f.logger(slog.LevelWarn),
+		Traces: o.traces, Expose: o.expose, Color: fixed, Log: seen.log, Drain: o.drain, Force: f.force, Logger: f.logger(slog.LevelWarn),
 	}
 	if inForce != nil {
 		opts.Rules, opts.Color = inForce, inForce.Color
@@ -195,17 +188,7 @@ func (o *gatewayOptions) readRoutes() ([]proxy.Route, error) {
 			return nil, usagef("see docs/gateway.md", "%s: %v", o.config, err)
 		}
 	}
-	for _, text := range o.routes {
-		where, service, ok := strings.Cut(text, "=")
-		if !ok {
-			where, service = "", text
-		}
-		host, prefix := where, ""
-		if i := strings.IndexByte(where, '/'); i >= 0 {
-			host, prefix = where[:i], where[i:]
-		}
-		out = append(out, proxy.Route{Host: host, Prefix: prefix, Service: service})
-	}
+	out = append(out, o.routes...)
 	if len(out) == 0 {
 		return nil, usagef("--route SERVICE leads everything to one service; --config FILE reads a file", "a gateway needs a route")
 	}

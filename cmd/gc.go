@@ -49,7 +49,7 @@ is removed by the agent with which it is registered, and by no other: one of ano
 agent is listed with its node, and is left.`,
 		Example: `  lane gc --dry-run
   lane gc --yes`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return runGC(c.Context(), f, o) },
 	}
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only list it")
@@ -60,7 +60,7 @@ agent is listed with its node, and is left.`,
 
 func runGC(ctx context.Context, f *factory, o *gcOptions) error {
 	if o.dryRun && o.yes {
-		return usagef("", "--dry-run removes nothing, and --yes removes it: which?")
+		return usagef("give one of the two", "--dry-run removes nothing, and --yes removes it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, gcLimit)
 	defer cancel()

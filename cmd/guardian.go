@@ -22,7 +22,7 @@ func newGuardianCmd(f *factory) *cobra.Command {
 		Use:    "guardian",
 		Short:  "Clean up after a session that is killed (started by lane up)",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			// Signals are for the session: its guardian ends with the pipe.
 			return guardian.Watch(context.WithoutCancel(c.Context()), f.io.In, guardianLimit, f.cleanUp)

@@ -44,13 +44,13 @@ build.gradle or package.json, the preset whose header that framework passes on b
 itself, and a port on which something listens. On a terminal it asks, with what it
 has found as the default; off it, flags say what it should not guess. An existing
 lane.yaml is never touched.`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return runInit(c.Context(), f, o) },
 	}
-	c.Flags().StringVar(&o.service, "service", "", "`NAME` of the service in the registry")
-	c.Flags().IntVar(&o.port, "port", 0, "`PORT` of the local process")
-	c.Flags().StringVar(&o.health, "health", "", "`PATH` of the local process that tells its health")
-	c.Flags().StringVar(&o.preset, "preset", "", "`NAME` of a header convention (docs/routing.md lists them)")
+	addFlag(c, &o.service, "service", "", anOwnName, "name of the service in the registry")
+	addFlag(c, &o.port, "port", "", aPort, "port of the local process")
+	addFlag(c, &o.health, "health", "", aPath, "path of the local process that tells its health")
+	addFlag(c, &o.preset, "preset", "", checked("NAME", config.CheckPreset), "a header convention (docs/routing.md lists them)")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "ask nothing")
 	_ = c.RegisterFlagCompletionFunc("preset", completeWords("preset"))
 	return c
@@ -128,12 +128,12 @@ func checkFirst(first *detect.First) error {
 	}
 	if first.Port != 0 {
 		if _, err := config.CheckPort(strconv.Itoa(first.Port)); err != nil {
-			return usagef("", "--port: %v", err)
+			return usagef("say another one: lane init --port PORT", "%v", err)
 		}
 	}
 	if first.Preset != "" {
 		if _, err := lane.Preset(first.Preset); err != nil {
-			return usagef("", "--preset: %v", err)
+			return usagef("say another one: lane init --preset NAME", "%v", err)
 		}
 	}
 	return nil
@@ -164,7 +164,7 @@ func (f *factory) askFirst(first *detect.First) error {
 		return err
 	}
 	if first.Port, err = strconv.Atoi(port); err != nil {
-		return usagef("", "%q is no port", port)
+		return usagef("a number from 1 to 65535, or 0 for none", "%q is no port", port)
 	}
 	if first.Preset == "" {
 		first.Preset = "lane"

@@ -59,15 +59,15 @@ and they are deregistered. It takes an operator's token ('lane rules policies').
 			if len(args) > 0 {
 				o.lane = args[0]
 			}
-			if o.drain < 0 || c.Flags().Changed("drain") && !o.deregister {
-				return usagef("see `lane kill --help`", "--drain is a time to wait, for --deregister")
+			if c.Flags().Changed("drain") && !o.deregister {
+				return usagef("add --deregister", "--drain goes with --deregister")
 			}
 			return runKill(c.Context(), f, o)
 		},
 	}
 	c.Flags().BoolVar(&o.all, "all", false, "all lanes")
 	c.Flags().BoolVar(&o.deregister, "deregister", false, "take the lane's instances out of the registry, too")
-	c.Flags().DurationVar(&o.drain, "drain", 30*time.Second, "how long --deregister waits for requests under way")
+	addFlag(c, &o.drain, "drain", "30s", duration(0, longest), "how long --deregister waits for requests under way")
 	forceFlag(c, &o.force)
 	jsonFlag(c, &o.json)
 	return c

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/url"
 
 	"lane/pkg/consul"
 	"lane/pkg/rules"
@@ -18,21 +17,23 @@ import (
 type listOptions struct{ redis, prefix string }
 
 func (o *listOptions) flags(c *cobra.Command) {
-	c.Flags().StringVar(&o.redis, "redis", "", "`URL` of the whitelists' Redis; if secret: LANE_REDIS_URL (without: the registry)")
-	c.Flags().StringVar(&o.prefix, "redis-prefix", whitelist.DefaultPrefix, "`PREFIX` of the whitelists' keys in Redis")
+	addFlag(c, &o.redis, "redis", "", aRedis, "the whitelists' Redis (default: the registry); with a password: LANE_REDIS_URL")
+	addFlag(c, &o.prefix, "redis-prefix", whitelist.DefaultPrefix, anyText("PREFIX"), "before the whitelists' keys in Redis")
 }
+
+// redisVar names the Redis where its URL holds a password.
+const redisVar = "LANE_REDIS_URL"
 
 // url is that of the Redis, empty for none.
 func (o *listOptions) url(f *factory) (string, error) {
-	if o.redis == "" {
-		return f.getenv("LANE_REDIS_URL"), nil
+	given := f.getenv(redisVar)
+	if o.redis != "" || given == "" {
+		return o.redis, nil
 	}
-	if u, err := url.Parse(o.redis); err == nil && u.User != nil {
-		if _, secret := u.User.Password(); secret {
-			return "", usagef("every user of this machine can read a command line: set LANE_REDIS_URL", "--redis has a password in it")
-		}
+	if err := whitelist.CheckURL(given); err != nil {
+		return "", usagef("unset it, or name the server with --redis", redisVar+": %v", err)
 	}
-	return o.redis, nil
+	return given, nil
 }
 
 // open makes the whitelists of a Redis, or of the registry for an empty URL. It
@@ -42,11 +43,7 @@ func (o *listOptions) open(f *factory, redis string, client *consul.Client) (*wh
 	if redis == "" {
 		return whitelist.List(registryLists(client), log), nil
 	}
-	list, err := whitelist.Redis(whitelist.RedisOptions{URL: redis, Prefix: o.prefix, Logger: log})
-	if err != nil {
-		return nil, usagef("", "the Redis of the whitelists: %v", err)
-	}
-	return list, nil
+	return whitelist.Redis(whitelist.RedisOptions{URL: redis, Prefix: o.prefix, Logger: log})
 }
 
 // registryLists reads the lists of a registry, and says how it failed.

@@ -20,7 +20,7 @@ func newLsCmd(f *factory) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the lanes in the registry: services, owner, since when, health",
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runLs(c.Context(), f, o) },
 	}
 	jsonFlag(c, &o.json)

@@ -14,6 +14,7 @@ import (
 	"lane/pkg/gateway"
 	"lane/pkg/lane"
 	"lane/pkg/metrics"
+	"lane/pkg/session"
 	"lane/pkg/traffic"
 	"lane/pkg/whitelist"
 
@@ -31,10 +32,10 @@ type observedOptions struct {
 }
 
 func (o *observedOptions) flags(c *cobra.Command, as string) {
+	addFlag(c, &o.admin, "admin", "127.0.0.1:0", or(anAddress, ""), "address for metrics and health; \"\" is none")
+	addFlags(c, &o.hosts, "admin-host", anAdminHost, "host by which others name the admin port")
+	addFlag(c, &o.accessLog, "access-log", "", or(aNewFile, "-"), "file for a JSON line of each request, reopened at SIGHUP; - is stdout")
 	fl := c.Flags()
-	fl.StringVar(&o.admin, "admin", "127.0.0.1:0", "`ADDRESS` for metrics and health; \"\" is none")
-	fl.StringArrayVar(&o.hosts, "admin-host", nil, "`HOST` by which others name the admin port; may be repeated")
-	fl.StringVar(&o.accessLog, "access-log", "", "`FILE` for a JSON line of each request, reopened at SIGHUP; - is stdout")
 	fl.BoolVar(&o.aliases, "metric-aliases", false, "also show gray_fallback_total and gray_tag_missing_total")
 	fl.BoolVar(&o.announce, "announce", true, "register as "+as+", for lane top and --wait")
 }
@@ -101,12 +102,8 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Hosts: o.hosts, Metrics: w.meter, Stats: w.meter.Stats,
 		Rev:   func() adminport.Rev { return revOf(r.rules, r.own) },
 		Ready: []adminport.Check{{Name: "registry", Ask: w.watcher.Ready}}})
-	var name *adminport.HostError
-	switch {
-	case errors.As(err, &name):
-		return nil, usagef("--admin-host gw.test.example", "--admin-host: %v", err)
-	case err != nil:
-		return nil, usagef("--admin ADDRESS names another one", "%v", err)
+	if err != nil {
+		return nil, &session.PortError{What: "the admin port", Addr: o.admin, Err: err}
 	}
 	if o.announce {
 		reg, err := announcement(r.as, r.front, w.admin.Addr())

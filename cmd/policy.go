@@ -48,12 +48,11 @@ begins isolated. An operator may set a policy; no session writes over it.
 		Example: `  lane policy
   lane policy set order-service isolated --note "DNS clients"
   lane policy clear order-service`,
-		Args: cobra.NoArgs,
+		Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return runPolicy(c.Context(), f, asJSON) },
 	}
 	jsonFlag(c, &asJSON)
 	for _, sub := range []*cobra.Command{newPolicySetCmd(f), newPolicyClearCmd(f)} {
-		wrapArgs(sub)
 		c.AddCommand(sub)
 	}
 	return c
@@ -95,10 +94,10 @@ func newPolicySetCmd(f *factory) *cobra.Command {
 		Use:     "set SERVICE " + config.Shared + "|" + config.Isolated,
 		Short:   "Set how a service's lanes are registered; no session writes over it",
 		Example: `  lane policy set order-service isolated --note "DNS clients"`,
-		Args:    cobra.ExactArgs(2),
+		Args:    takes("SERVICE", config.Shared+"|"+config.Isolated),
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[1] != config.Shared && args[1] != config.Isolated {
-				return usagef("", "%q is no mode: it is %s or %s", args[1], config.Shared, config.Isolated)
+				return usagef("it is "+config.Shared+" or "+config.Isolated, "%q is no mode", args[1])
 			}
 			s, err := f.settings(given{})
 			if err != nil {
@@ -118,7 +117,7 @@ func newPolicySetCmd(f *factory) *cobra.Command {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	c.Flags().StringVar(&note, "note", "", "why, for those who read it")
+	addFlag(c, &note, "note", "", anyText("TEXT"), "why, for those who read it")
 	jsonFlag(c, &asJSON)
 	return c
 }
@@ -129,7 +128,7 @@ func newPolicyClearCmd(f *factory) *cobra.Command {
 		Use:     "clear SERVICE",
 		Short:   "Remove a service's policy: its lanes begin under its own name again",
 		Example: `  lane policy clear order-service`,
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("SERVICE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.changePolicy(asJSON, consul.ServicePolicy{}, func(client *consul.Client) error { return client.ClearPolicy(c.Context(), args[0]) },
 				"lanes of "+args[0]+" begin under its own name, from their next start on")

@@ -30,10 +30,10 @@ for demos and for tests. It keeps everything in memory, has no access control,
 and answers only requests that name it by an address of this machine.`,
 		Example: `  lane registry
   CONSUL_HTTP_ADDR=127.0.0.1:8500 lane up dev-alice -s order-service=8080`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return runRegistry(c.Context(), f, o) },
 	}
-	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8500", "`ADDRESS` to listen on; port 0 takes a free one")
+	addFlag(c, &o.listen, "listen", "127.0.0.1:8500", anAddress, "address to listen on; port 0 takes a free one")
 	return c
 }
 

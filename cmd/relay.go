@@ -33,11 +33,11 @@ type relayOptions struct {
 	clientCA  string
 	hosts     []string
 	tokenKey  string
-	ports     string
+	ports     relay.Ports
 	deny      []string
 	audit     string
 	claimTTL  time.Duration
-	limits    relayLimits
+	limits    tunnel.Limits
 	settings  func() []config.Flag
 	observed  observedOptions
 }
@@ -60,21 +60,20 @@ holds, for sessions with --via relay.`,
   lane relay --listen :443 --cert relay.pem --key relay-key.pem --advertise 10.1.2.3
   lane relay token create --user alice --out token
   lane relay token revoke --user alice`,
-		Args: cobra.NoArgs,
+		Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return runRelay(c.Context(), f, o) },
 	}
-	fl := c.Flags()
-	fl.StringVar(&o.listen, "listen", "127.0.0.1:7443", "`ADDRESS` for tunnels; port 0 takes a free one")
-	fl.StringVar(&o.cert, "cert", "", "`FILE` with the certificate (default: one that is made here, for clients to pin)")
-	fl.StringVar(&o.key, "key", "", "`FILE` with its key, mode 0600")
-	fl.StringVar(&o.clientCA, "client-ca", "", "`FILE` of the authorities whose client certificates are asked for, beside the token")
-	fl.StringArrayVar(&o.hosts, "host", nil, "`HOST` in a certificate that is made here; may be repeated")
-	fl.StringVar(&o.tokenKey, "token-key", "", "`FILE` with the public key of tokens (default: that of lane relay token on this machine)")
-	fl.StringVar(&o.ports, "ports", "21000-21999", "`RANGE` from which each claim gets a port on the advertised address")
-	fl.StringArrayVar(&o.deny, "deny", nil, "`SERVICE` that nobody may claim, whatever a token says; may be repeated")
-	fl.StringVar(&o.audit, "audit", "", "`FILE` for a JSON line of each link and claim; - is stdout (default: stderr)")
-	fl.DurationVar(&o.claimTTL, "claim-ttl", 10*time.Minute, "how long a claim outlives its laptop, and this relay, 10 s at least")
-	o.limits.flags(fl)
+	addFlag(c, &o.listen, "listen", "127.0.0.1:7443", anAddress, "address for tunnels; port 0 takes a free one")
+	addFlag(c, &o.cert, "cert", "", aFile, "file with the certificate (default: one that is made here, for clients to pin)")
+	addFlag(c, &o.key, "key", "", aFile, "file with its key, mode 0600")
+	addFlag(c, &o.clientCA, "client-ca", "", aFile, "file of the authorities whose client certificates are asked for, beside the token")
+	addFlags(c, &o.hosts, "host", checked("HOST", config.CheckHost), "host in a certificate that is made here")
+	addFlag(c, &o.tokenKey, "token-key", "", aFile, "file with the public key of tokens (default: that of lane relay token on this machine)")
+	addFlag(c, &o.ports, "ports", "21000-21999", kind[relay.Ports]{"RANGE", parsePorts}, "ports of which each claim gets one, at the advertised address")
+	addFlags(c, &o.deny, "deny", checked("SERVICE", config.CheckOwnName), "service that nobody may claim, whatever a token says")
+	addFlag(c, &o.audit, "audit", "", or(aNewFile, "-"), "file for a JSON line of each link and claim; - is stdout (default: stderr)")
+	addFlag(c, &o.claimTTL, "claim-ttl", "10m", duration(10*time.Second, 24*time.Hour), "how long a claim outlives its laptop, and this relay")
+	limitFlags(c, &o.limits)
 	o.observed.flags(c, consul.RelayService)
 	o.settings = placeFlags(c, setting{"advertise", "advertise", "IP", "address at which claims are registered (default: the one from which Consul is reached)"})
 	c.AddCommand(newTokenCmd(f))
@@ -88,14 +87,6 @@ func (f *factory) relayDir() (string, error) {
 }
 
 func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
-	ports, err := parsePorts(o.ports)
-	if err != nil {
-		return err
-	}
-	limits, err := o.limits.parse()
-	if err != nil {
-		return err
-	}
 	secure, err := o.tls(f)
 	if err != nil {
 		return err
@@ -138,8 +129,8 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	host, _ := os.Hostname() // shown only
 	opts := relay.Options{
 		Listener: ln, TLS: secure, Client: at.client, Watcher: seen.watcher, Verifier: verifier,
-		Name: net.JoinHostPort(host, strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)), Advertise: ip, Ports: ports, ClaimTTL: o.claimTTL,
-		Limits: limits, Deny: o.deny, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Probes: at.s.Probes,
+		Name: net.JoinHostPort(host, strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)), Advertise: ip, Ports: o.ports, ClaimTTL: o.claimTTL,
+		Limits: o.limits, Deny: o.deny, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Probes: at.s.Probes,
 		Log: seen.log, Meter: seen.meter, Audit: audit, Figures: figures, Beside: seen.run, Force: f.force, Logger: f.logger(slog.LevelWarn), Now: f.now,
 	}
 	if seen.admin != nil {
@@ -147,7 +138,7 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	}
 	opts.Ready = func() { // who has closed it does not read it
 		_, _ = fmt.Fprintf(f.io.Out, "relay at wss://%s\nfingerprint %s\nclaims at %s:%d-%d\n%s",
-			strings.TrimPrefix(reached(ln.Addr().String()), "http://"), tunnel.Fingerprint(secure.Certificates[0].Certificate[0]), ip, ports.First, ports.Last, seen.addr())
+			strings.TrimPrefix(reached(ln.Addr().String()), "http://"), tunnel.Fingerprint(secure.Certificates[0].Certificate[0]), ip, o.ports.First, o.ports.Last, seen.addr())
 	}
 	return relay.Run(ctx, opts) // a signal is how its supervisor ends it: that is no failure
 }
@@ -170,7 +161,7 @@ func parsePorts(text string) (relay.Ports, error) {
 	first, err := strconv.ParseUint(from, 10, 16)
 	last, err2 := strconv.ParseUint(to, 10, 16)
 	if err != nil || err2 != nil || first == 0 || last < first {
-		return relay.Ports{}, usagef("--ports 21000-21999", "--ports: %q is no range of ports", text)
+		return relay.Ports{}, fmt.Errorf("%q is no range of ports such as 21000-21999", text)
 	}
 	return relay.Ports{First: int(first), Last: int(last)}, nil
 }
@@ -178,10 +169,10 @@ func parsePorts(text string) (relay.Ports, error) {
 // tls is how the relay speaks: by the certificate that it was given, or by its own.
 func (o *relayOptions) tls(f *factory) (*tls.Config, error) {
 	if (o.cert == "") != (o.key == "") {
-		return nil, usagef("", "--cert and --key go together")
+		return nil, usagef("give both, or none: then one is made here", "--cert and --key go together")
 	}
 	if o.cert != "" && len(o.hosts) > 0 {
-		return nil, usagef("", "--host is for a certificate that is made here, and --cert gives one")
+		return nil, usagef("leave one of the two out", "--host is for a certificate that is made here, and --cert gives one")
 	}
 	var cert tls.Certificate
 	var err error
@@ -206,7 +197,7 @@ func (o *relayOptions) tls(f *factory) (*tls.Config, error) {
 	}
 	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 	if !c.ClientCAs.AppendCertsFromPEM(b) {
-		return nil, usagef("", "--client-ca: %s holds no certificate", o.clientCA)
+		return nil, usagef("name a file with certificates in PEM", "--client-ca: %q holds no certificate", o.clientCA)
 	}
 	return c, nil
 }
@@ -258,7 +249,7 @@ func (o *relayOptions) address(ctx context.Context, at *place) (netip.Addr, erro
 	if at.s.Advertise != "" {
 		ip, err := netip.ParseAddr(at.s.Advertise)
 		if err != nil {
-			return ip, usagef("", "advertise: %v", err)
+			return ip, err
 		}
 		return ip.Unmap(), nil
 	}

@@ -1,63 +1,52 @@
 package cmd
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
 	"lane/tunnel"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
-// relayLimits are what one user may hold and do at a relay, as they are given.
-type relayLimits struct {
-	tunnels, claims, streams, opens int
-	rate, volume                    string
+// limitFlags are the flags that say what one user may hold and do at a relay.
+func limitFlags(c *cobra.Command, l *tunnel.Limits) {
+	count := number(1, 1<<20)
+	addFlag(c, &l.Agents, "max-tunnels", "3", count, "how many tunnels one user has at once")
+	addFlag(c, &l.Claims, "max-claims", "10", count, "how many services one tunnel claims")
+	addFlag(c, &l.Streams, "max-streams", "256", count, "how many connections one tunnel has at once, in each direction")
+	addFlag(c, &l.Opens, "stream-rate", "1000", count, "how many new connections a second one user has")
+	// Less would not carry the heads of requests.
+	addFlag(c, &l.Rate, "byte-rate", "256MiB", size[int](1<<10, 1<<40), "that one user moves a second, in each direction; more waits")
+	addFlag(c, &l.Volume, "token-bytes", "0", size[int64](0, math.MaxInt64), "that one token moves in all, then it is worth nothing; 0 is no bound")
 }
 
-func (l *relayLimits) flags(fl *pflag.FlagSet) {
-	fl.IntVar(&l.tunnels, "max-tunnels", 3, "how many tunnels one user has at once")
-	fl.IntVar(&l.claims, "max-claims", 10, "how many services one tunnel claims")
-	fl.IntVar(&l.streams, "max-streams", 256, "how many connections one tunnel has at once, in each direction")
-	fl.IntVar(&l.opens, "stream-rate", 1000, "how many new connections a second one user has")
-	fl.StringVar(&l.rate, "byte-rate", "256MiB", "`SIZE` that one user moves a second, in each direction; more waits")
-	fl.StringVar(&l.volume, "token-bytes", "0", "`SIZE` that one token moves in all, then it is worth nothing; 0 is no bound")
-}
-
-func (l *relayLimits) parse() (tunnel.Limits, error) {
-	out := tunnel.Limits{Agents: l.tunnels, Claims: l.claims, Streams: l.streams, Opens: l.opens}
-	for _, n := range []struct {
-		flag  string
-		value int
-	}{{"max-tunnels", l.tunnels}, {"max-claims", l.claims}, {"max-streams", l.streams}, {"stream-rate", l.opens}} {
-		if n.value < 1 || n.value > 1<<20 {
-			return out, usagef("", "--%s: %d is not between 1 and %d", n.flag, n.value, 1<<20)
+// size is a number of bytes within bounds: 1048576, 1024KiB or 1MiB.
+func size[T int | int64](least, most int64) kind[T] {
+	return kind[T]{"SIZE", func(text string) (T, error) {
+		number, shift := text, 0
+		for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
+			if n, ok := strings.CutSuffix(text, unit); ok {
+				number, shift = n, 10*(i+1)
+			}
 		}
-	}
-	rate, err := parseSize("byte-rate", l.rate)
-	if err != nil {
-		return out, err
-	}
-	if rate < 1<<10 || rate > 1<<40 { // less would not carry the heads of requests
-		return out, usagef("", "--byte-rate: %s is not between 1KiB and 1TiB", l.rate)
-	}
-	out.Rate = int(rate)
-	out.Volume, err = parseSize("token-bytes", l.volume)
-	return out, err
+		n, err := strconv.ParseInt(number, 10, 64)
+		switch {
+		case err != nil || n < 0 || n > math.MaxInt64>>shift:
+			return 0, fmt.Errorf("%q is no size such as 64MiB: a number of bytes, or of KiB, MiB, GiB or TiB", text)
+		case n<<shift < least || n<<shift > most:
+			return 0, fmt.Errorf("%q is not between %s and %s", text, inUnits(least), inUnits(most))
+		}
+		return T(n << shift), nil
+	}}
 }
 
-// parseSize reads a number of bytes: 1048576, 1024KiB or 1MiB.
-func parseSize(flag, text string) (int64, error) {
-	number, shift := text, 0
-	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if n, ok := strings.CutSuffix(text, unit); ok {
-			number, shift = n, 10*(i+1)
-		}
+func inUnits(n int64) string {
+	unit := 0
+	for ; n >= 1024 && n%1024 == 0 && unit < 4; unit++ {
+		n /= 1024
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return 0, usagef("--"+flag+" 64MiB", "--%s: %q is no size: a number of bytes, or of KiB, MiB, GiB or TiB", flag, text)
-	}
-	return n << shift, nil
+	return strconv.FormatInt(n, 10) + [...]string{"", "KiB", "MiB", "GiB", "TiB"}[unit]
 }

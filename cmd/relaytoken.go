@@ -36,11 +36,10 @@ user is, which services he may claim in which lanes, and when it ends; the relay
 checks it with the public key alone. The key that signs is made at the first use, in
 lane's state directory, for this user alone; whoever runs a relay elsewhere copies
 the public one there (--token-key).`,
-		Args: cobra.NoArgs,
+		Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for _, sub := range []*cobra.Command{newTokenCreateCmd(f), newTokenListCmd(f), newTokenRevokeCmd(f)} {
-		wrapArgs(sub)
 		c.AddCommand(sub)
 	}
 	return c
@@ -48,7 +47,7 @@ the public one there (--token-key).`,
 
 type tokenOptions struct {
 	user            string
-	lanes, services []string
+	lanes, services [][]string
 	ttl             time.Duration
 	out             string
 }
@@ -63,15 +62,14 @@ func newTokenCreateCmd(f *factory) *cobra.Command {
 never on a command line, which every user of a machine can read.`,
 		Example: `  lane relay token create --user alice --out token
   lane relay token create --user alice --services 'order-service,shop-*' --ttl 4h --out token`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(*cobra.Command, []string) error { return runTokenCreate(f, o) },
 	}
-	fl := c.Flags()
-	fl.StringVar(&o.user, "user", "", "`NAME` of the user, whom others see as the owner")
-	fl.StringSliceVar(&o.lanes, "lanes", nil, "`LANES` that he may serve: names, or beginnings with -* (default dev-NAME,dev-NAME-*)")
-	fl.StringSliceVar(&o.services, "services", []string{"*"}, "`SERVICES` that he may claim: names, beginnings with -*, or *")
-	fl.DurationVar(&o.ttl, "ttl", token.MaxTTL, "how long it is good, 12 h at most")
-	fl.StringVar(&o.out, "out", "", "`FILE` for it, mode 0600, in place of stdout")
+	addFlag(c, &o.user, "user", "", aUser, "name of the user, whom others see as the owner")
+	addFlags(c, &o.lanes, "lanes", laneList, "lanes that he may serve: names, or beginnings with -* (default dev-NAME,dev-NAME-*)")
+	addFlags(c, &o.services, "services", serviceList, "services that he may claim: names, or beginnings with -* (default *)")
+	addFlag(c, &o.ttl, "ttl", "12h", duration(time.Second, token.MaxTTL), "how long it is good")
+	addFlag(c, &o.out, "out", "", aNewFile, "file for it, mode 0600, in place of stdout")
 	return c
 }
 
@@ -79,18 +77,22 @@ func runTokenCreate(f *factory, o *tokenOptions) error {
 	if o.user == "" {
 		return usagef("lane relay token create --user alice", "--user is missing")
 	}
-	if len(o.lanes) == 0 {
+	lanes, services := slices.Concat(o.lanes...), slices.Concat(o.services...)
+	if len(lanes) == 0 {
 		own := "dev-" + strings.ToLower(o.user)
-		o.lanes = []string{own, own + "-*"}
+		lanes = []string{own, own + "-*"}
+	}
+	if len(services) == 0 {
+		services = []string{"*"}
 	}
 	dir, err := f.relayDir()
 	if err != nil {
 		return err
 	}
 	now := f.now().Truncate(time.Second).UTC()
-	g := token.Grant{ID: token.NewID(), User: o.user, Lanes: o.lanes, Services: o.services, Issued: now, Expires: now.Add(o.ttl)}
+	g := token.Grant{ID: token.NewID(), User: o.user, Lanes: lanes, Services: services, Issued: now, Expires: now.Add(o.ttl)}
 	if err := g.Check(); err != nil {
-		return usagef("", "%v", err)
+		return usagef("--lanes names the lanes", "%v", err)
 	}
 	k := token.Keeper{Dir: dir}
 	key, err := k.Key()
@@ -129,7 +131,7 @@ func newTokenListCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens made on this machine: what they say, and not themselves",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE:  func(c *cobra.Command, _ []string) error { return runTokenList(c.Context(), f, asJSON) },
 	}
 	jsonFlag(c, &asJSON)
@@ -193,7 +195,7 @@ registered, and ends their tunnels. It needs key:write on lane/revoked/ in Consu
   lane relay token revoke --user alice`,
 		RunE: func(c *cobra.Command, args []string) error { return runTokenRevoke(c.Context(), f, args, user) },
 	}
-	c.Flags().StringVar(&user, "user", "", "all of the tokens of user `NAME`")
+	addFlag(c, &user, "user", "", aUser, "all of the tokens of this user")
 	return c
 }
 
@@ -221,7 +223,7 @@ func runTokenRevoke(ctx context.Context, f *factory, ids []string, user string) 
 	}
 	for _, id := range ids {
 		if err := token.CheckID(id); err != nil {
-			return usagef("", "%v", err)
+			return usagef("`lane relay token list` shows them", "%v", err)
 		}
 	}
 	s, err := f.settings(given{})

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -55,17 +56,8 @@ every such fallback is shown, with its reason.`,
   lane down dev-alice                              leave nothing behind`, "\n"),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			hint := "`lane --help` lists the commands"
-			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = "did you mean lane " + strings.Join(near, ", lane ") + "?"
-			}
-			return usagef(hint, "there is no command %q", args[0])
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:          subcommands,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	// The root runs only to show its help: that is no usage of its own. (A usage
 	// template would link text/template, and with it 3 MB of methods.)
@@ -78,13 +70,13 @@ every such fallback is shown, with its reason.`,
 		}
 		return usage(c)
 	})
+	root.SetIn(f.io.In)
+	root.SetOut(f.io.Out)
+	root.SetErr(f.io.Err)
 	if !only { // else nobody asks it
 		root.Version = readVersion(f.build).Version
 	}
-	root.SuggestionsMinimumDistance = 2
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("see `"+c.CommandPath()+" --help`", "%v", err)
-	})
+	root.SetFlagErrorFunc(badFlag)
 	add := func(m maker, group string) {
 		if only && m.name != name {
 			return
@@ -105,20 +97,53 @@ every such fallback is shown, with its reason.`,
 	add(gate, "")
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
+	if !only {
+		strictHelp(root)
+	}
 	return root
 }
 
-// wrapArgs makes wrong arguments a usage error that points to the help.
+// strictHelp makes a usage error of a command that is not there also in the commands
+// that the library adds, which show their help for anything.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err != nil {
+					return err
+				}
+				return subcommands(found, rest)
+			}
+		case "completion":
+			c.Args = subcommands
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+			for _, shell := range c.Commands() {
+				shell.Args = takes()
+			}
+		}
+	}
+}
+
+// wrapArgs makes wrong arguments of a command, and of those below it, a usage error.
 func wrapArgs(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		wrapArgs(sub)
+	}
 	check := c.Args
 	if check == nil {
 		return
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return usagef("usage: "+c.UseLine()+"   (more: `"+c.CommandPath()+" --help`)", "%v", err)
+		err := check(c, args)
+		var own *usageError
+		if err == nil || errors.As(err, &own) {
+			return err
 		}
-		return nil
+		return usagef("usage: "+c.UseLine(), "%v", err)
 	}
 }
 

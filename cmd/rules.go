@@ -32,14 +32,11 @@ one may propose, another may approve.`,
   lane rules push rules.yaml --note 'buyers of the new checkout' --wait 10s
   lane rules history
   lane rules rollback 7`,
-		Args: cobra.NoArgs,
+		Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newRulesLintCmd(f), newRulesDiffCmd(f), newRulesPushCmd(f), newRulesGetCmd(f), newRulesHistoryCmd(f),
 		newRulesRollbackCmd(f), newRulesProposeCmd(f), newRulesApproveCmd(f), newRulesWhitelistCmd(f), newRulesPoliciesCmd(f))
-	for _, sub := range c.Commands() {
-		wrapArgs(sub)
-	}
 	return c
 }
 
@@ -92,9 +89,12 @@ func (f *factory) draft(document []byte, note string, base int) (consul.RuleDraf
 func (f *factory) readDocument(name string) ([]byte, error) {
 	in := f.io.In
 	if name != "-" {
+		if err := checkFile(name); err != nil {
+			return nil, usagef("name the file with the rules; - is standard input", "%v", err)
+		}
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, usagef("", "%v", err)
+			return nil, err
 		}
 		defer func() { _ = file.Close() }() // only read
 		in = file
@@ -106,13 +106,21 @@ func (f *factory) readDocument(name string) ([]byte, error) {
 	return b, nil
 }
 
+// checkDocument says why a word names no document.
+func checkDocument(word string) error {
+	if n, err := strconv.Atoi(word); exists(word) || word == "-" || err == nil && n > 0 || consul.IsProposalID(word) {
+		return nil
+	}
+	return fmt.Errorf("%q is no file, no revision and no proposal's ID", word)
+}
+
 // document finds what a word on the command line means: a file, a revision's
 // number, or a proposal's ID.
 func (f *factory) document(ctx context.Context, client *consul.Client, word string) ([]byte, error) {
-	if _, err := os.Stat(word); err == nil || word == "-" {
+	if exists(word) || word == "-" {
 		return f.readDocument(word)
 	}
-	if n, err := strconv.Atoi(word); err == nil {
+	if n, err := strconv.Atoi(word); err == nil && n > 0 {
 		r, err := client.Rules(ctx, n)
 		return r.Document, err
 	}
@@ -120,7 +128,7 @@ func (f *factory) document(ctx context.Context, client *consul.Client, word stri
 		p, err := client.RuleProposal(ctx, word)
 		return p.Document, err
 	}
-	return f.readDocument(word)
+	return nil, usagef("`lane rules history` and `lane rules approve` list them", "%v", checkDocument(word))
 }
 
 // fit parses and lints a document on its way into the registry. Warnings are

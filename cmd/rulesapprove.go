@@ -40,7 +40,7 @@ func newRulesApproveCmd(f *factory) *cobra.Command {
 theirs. 'lane rules get ID' prints it, 'lane rules diff ID --sample FILE' shows what it
 changes. A proposal that was overtaken by another revision is refused. It takes a token
 by which one may approve ('lane rules policies'). --wait is that of 'lane rules push'.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes("[ID]"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listProposals(c.Context(), f, o.json)
@@ -56,11 +56,8 @@ by which one may approve ('lane rules policies'). --wait is that of 'lane rules 
 }
 
 func runRulesApprove(ctx context.Context, f *factory, o *rulesApproveOptions) error {
-	if err := o.check(); err != nil {
+	if err := checkProposal(o.id); err != nil {
 		return err
-	}
-	if !consul.IsProposalID(o.id) {
-		return usagef("`lane rules approve` lists the proposals", "%q is no proposal's ID", o.id)
 	}
 	client, err := f.registry()
 	if err != nil {

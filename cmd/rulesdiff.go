@@ -60,19 +60,23 @@ The samples are a JSON list; of each request, say what matters:
     "headers": {"X-User-Id": "u-1"}, "remote": "10.1.2.3", "whitelisted": ["buyer-api"]}]`,
 		Example: `  lane rules diff rules.yaml --sample requests.json
   lane rules diff 8 --from 7`,
-		Args: cobra.ExactArgs(1),
+		Args: takes("NEW"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.to = args[0]
 			return runRulesDiff(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.sample, "sample", "", "`FILE` with the requests to compare by")
-	c.Flags().StringVar(&o.from, "from", "", "compare with this `DOCUMENT` instead of the active one")
+	addFlag(c, &o.sample, "sample", "", aFile, "file with the requests to compare by")
+	addFlag(c, &o.from, "from", "", checked("DOCUMENT", checkDocument), "compare with this one instead of the active one")
 	jsonFlag(c, &o.json)
 	return c
 }
 
 func runRulesDiff(ctx context.Context, f *factory, o *rulesDiffOptions) error {
+	samples, err := readSamples(o.sample)
+	if err != nil {
+		return err
+	}
 	client, err := f.registry()
 	if err != nil {
 		return err
@@ -94,7 +98,7 @@ func runRulesDiff(ctx context.Context, f *factory, o *rulesDiffOptions) error {
 	}
 	res.Added, res.Removed, res.Changed = compareRules(from, to)
 	if o.sample != "" {
-		if err := f.compareSamples(o.sample, from, to, res); err != nil {
+		if err := f.compareSamples(samples, from, to, res); err != nil {
 			return err
 		}
 	}
@@ -163,16 +167,24 @@ func compareRules(from, to *rules.Set) (added, removed, changed []string) {
 	return added, removed, changed
 }
 
-func (f *factory) compareSamples(name string, from, to *rules.Set, res *rulesDiff) error {
+// readSamples reads the requests of a file; without a file there are none.
+func readSamples(name string) ([]rules.Sample, error) {
+	if name == "" {
+		return nil, nil
+	}
 	file, err := os.Open(name)
 	if err != nil {
-		return usagef("", "--sample: %v", err)
+		return nil, err
 	}
 	defer func() { _ = file.Close() }() // only read
 	samples, err := rules.ParseSamples(file)
 	if err != nil {
-		return usagef("see `lane rules diff --help` for their form", "--sample %s: %v", name, err)
+		return nil, usagef("`lane rules diff --help` shows their form", "--sample: %q: %v", name, err)
 	}
+	return samples, nil
+}
+
+func (f *factory) compareSamples(samples []rules.Sample, from, to *rules.Set, res *rulesDiff) error {
 	s, err := f.settings(given{})
 	if err != nil {
 		return err
@@ -183,7 +195,7 @@ func (f *factory) compareSamples(name string, from, to *rules.Set, res *rulesDif
 	}
 	changes, err := rules.Diff(from, to, samples, carriers)
 	if err != nil {
-		return usagef("", "--sample %s: %v", name, err)
+		return usagef("`lane rules diff --help` shows their form", "--sample: %v", err)
 	}
 	res.Samples = len(samples)
 	for _, c := range changes {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -30,18 +31,15 @@ func newRulesHistoryCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "List the revisions of the rules: who, when, why; the newest first",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE:  func(c *cobra.Command, _ []string) error { return runRulesHistory(c.Context(), f, o) },
 	}
-	c.Flags().IntVarP(&o.limit, "limit", "n", 20, "how many, at most")
+	addFlag(c, &o.limit, "limit,n", "20", number(1, math.MaxInt32), "how many, at most")
 	jsonFlag(c, &o.json)
 	return c
 }
 
 func runRulesHistory(ctx context.Context, f *factory, o *rulesHistoryOptions) error {
-	if o.limit < 1 {
-		return usagef("", "--limit is 1 at least")
-	}
 	client, err := f.registry()
 	if err != nil {
 		return err
@@ -79,7 +77,7 @@ func newRulesGetCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get [REVISION | PROPOSAL]",
 		Short: "Print the active rules, or those of a revision or a proposal",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  takes("[REVISION | PROPOSAL]"),
 		RunE: func(c *cobra.Command, args []string) error {
 			word := ""
 			if len(args) > 0 {

@@ -42,7 +42,7 @@ func newRulesLintCmd(f *factory) *cobra.Command {
 more than is likely meant (docs/rules.md lists what is found). It exits 1 if there is
 a mistake; warnings alone are no failure. - is standard input. It asks no registry,
 except with --registry, for the names of the services at which requests enter.`,
-		Args: cobra.ExactArgs(1),
+		Args: takes("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.file = args[0]
 			return runRulesLint(c.Context(), f, o)

@@ -32,7 +32,7 @@ them, make them active, or use the switches. With a NAME, that one alone, as
 'consul acl policy create' reads it. It asks no registry.`,
 		Example: `  lane rules policies
   lane rules policies lane-rules-propose | consul acl policy create -name lane-rules-propose -rules -`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes("[NAME]"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := ""
 			if len(args) > 0 {

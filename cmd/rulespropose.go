@@ -52,9 +52,9 @@ another revision becomes active. It takes a token by which one may propose ('lan
   lane rules propose --withdraw 5f2a1f0e9b9c4c0e8a4d2b7c6e1f3a90`,
 		Args: func(c *cobra.Command, args []string) error {
 			if o.withdraw != "" {
-				return cobra.NoArgs(c, args)
+				return takes()(c, args)
 			}
-			return cobra.ExactArgs(1)(c, args)
+			return takes("FILE")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if o.withdraw != "" {
@@ -64,9 +64,9 @@ another revision becomes active. It takes a token by which one may propose ('lan
 			return runRulesPropose(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.note, "note", "", "`TEXT` that says why, for whoever approves it and for the history")
+	addFlag(c, &o.note, "note", "", anyText("TEXT"), "why, for whoever approves it and for the history")
 	c.Flags().BoolVar(&o.force, "force", false, "propose a document with mistakes that do not keep it from being loaded")
-	c.Flags().StringVar(&o.withdraw, "withdraw", "", "remove the proposal with this `ID`")
+	addFlag(c, &o.withdraw, "withdraw", "", aProposal, "remove the proposal with this ID")
 	jsonFlag(c, &o.json)
 	_ = c.RegisterFlagCompletionFunc("withdraw", f.completeProposals)
 	return c
@@ -114,9 +114,6 @@ func runRulesPropose(ctx context.Context, f *factory, o *rulesProposeOptions) er
 }
 
 func runRulesWithdraw(ctx context.Context, f *factory, o *rulesProposeOptions) error {
-	if !consul.IsProposalID(o.withdraw) {
-		return usagef("`lane rules approve` lists the proposals", "%q is no proposal's ID", o.withdraw)
-	}
 	client, err := f.registry()
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -23,16 +24,9 @@ type publishOptions struct {
 }
 
 func (o *publishOptions) flags(c *cobra.Command) {
-	c.Flags().StringVar(&o.note, "note", "", "`TEXT` that says why, for the history")
-	c.Flags().DurationVar(&o.wait, "wait", 0, "wait so long until every gateway has applied it, else exit 1")
+	addFlag(c, &o.note, "note", "", anyText("TEXT"), "why, for the history")
+	addFlag(c, &o.wait, "wait", "", duration(0, longest), "wait so long until every gateway has applied it, else exit 1")
 	jsonFlag(c, &o.json)
-}
-
-func (o *publishOptions) check() error {
-	if o.wait < 0 {
-		return usagef("", "--wait is a time to wait, such as 10s")
-	}
-	return nil
 }
 
 type rulesPushOptions struct {
@@ -58,7 +52,7 @@ them does not apply the new one in that time. Sidecars color nothing: they have 
 A gateway that was started with --rules FILE does not follow them, and is not waited for.`,
 		Example: `  lane rules push rules.yaml --note 'buyers of the new checkout'
   lane rules push rules.yaml --wait 10s`,
-		Args: cobra.ExactArgs(1),
+		Args: takes("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.file = args[0]
 			o.based = c.Flags().Changed("base")
@@ -66,18 +60,12 @@ A gateway that was started with --rules FILE does not follow them, and is not wa
 		},
 	}
 	c.Flags().BoolVar(&o.force, "force", false, "push a document with mistakes that do not keep it from being loaded")
-	c.Flags().IntVar(&o.base, "base", 0, "push only if this `REVISION` is the active one; 0 is none")
+	addFlag(c, &o.base, "base", "", number(0, math.MaxInt32), "push only if this `REVISION` is the active one; 0 is none")
 	o.flags(c)
 	return c
 }
 
 func runRulesPush(ctx context.Context, f *factory, o *rulesPushOptions) error {
-	if err := o.check(); err != nil {
-		return err
-	}
-	if o.base < 0 {
-		return usagef("`lane rules history` lists the revisions", "--base is a revision, or 0 for none, not %d", o.base)
-	}
 	document, err := f.readDocument(o.file)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func newRulesRollbackCmd(f *factory) *cobra.Command {
 		Long: `Make a new revision that holds the document of an old one. The revisions in between stay
 in the history. --wait is that of 'lane rules push'.`,
 		Example: `  lane rules rollback 7 --note 'buyers saw the old prices' --wait 10s`,
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("REVISION"),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[0])
 			if err != nil || n < 1 {
@@ -36,9 +36,6 @@ in the history. --wait is that of 'lane rules push'.`,
 }
 
 func runRulesRollback(ctx context.Context, f *factory, o *rulesRollbackOptions) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	client, err := f.registry()
 	if err != nil {
 		return err

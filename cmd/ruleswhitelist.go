@@ -42,15 +42,12 @@ revision of the rules. To edit takes a token with the policy lane-whitelist
 		Example: `  lane rules whitelist add buyer-api buyer-123 buyer-124
   lane rules whitelist remove buyer-api buyer-123
   lane rules whitelist list buyer-api`,
-		Args: cobra.NoArgs,
+		Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	add := newWhitelistEditCmd(f, "add", "Put users on a route's whitelist", whitelist.Add)
 	remove := newWhitelistEditCmd(f, "remove", "Take users off a route's whitelist", whitelist.Remove)
 	c.AddCommand(newWhitelistListCmd(f), add, remove)
-	for _, sub := range c.Commands() {
-		wrapArgs(sub)
-	}
 	return c
 }
 
@@ -59,7 +56,7 @@ func newWhitelistListCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [ROUTE]",
 		Short: "List the whitelists, or the users on one",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  takes("[ROUTE]"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listWhitelists(c.Context(), f, asJSON)
@@ -79,7 +76,7 @@ func newWhitelistEditCmd(f *factory, verb, short string, edit whitelistEdit) *co
 	c := &cobra.Command{
 		Use:   verb + " ROUTE USER...",
 		Short: short,
-		Args:  cobra.MinimumNArgs(2),
+		Args:  takes("ROUTE", "USER..."),
 		RunE: func(c *cobra.Command, args []string) error {
 			return editWhitelist(c.Context(), f, args[0], args[1:], edit, asJSON)
 		},
@@ -92,7 +89,7 @@ func newWhitelistEditCmd(f *factory, verb, short string, edit whitelistEdit) *co
 func editWhitelist(ctx context.Context, f *factory, route string, users []string, edit whitelistEdit, asJSON bool) error {
 	for _, u := range users {
 		if err := whitelist.CheckID(u); err != nil {
-			return usagef("", "%q %v", u, err)
+			return usagef("an ID is what the identity header of the rules holds", "%q %v", u, err)
 		}
 	}
 	client, err := f.registry()

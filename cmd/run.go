@@ -48,7 +48,7 @@ func runRun(ctx context.Context, f *factory, args []string) error {
 		rest = rest[1:]
 	}
 	if len(rest) == 0 {
-		return usagef("", "lane run needs a command: lane run -- COMMAND")
+		return usagef("lane run -- COMMAND", "there is no command")
 	}
 	s, err := f.session(ctx, name)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lane/pkg/control"
+	"lane/pkg/lane"
 
 	"github.com/spf13/cobra"
 )
@@ -26,8 +27,8 @@ func (f *factory) session(ctx context.Context, name string) (control.Found, erro
 	if err != nil {
 		return control.Found{}, err
 	}
-	if name == "" {
-		name = f.getenv("LANE_TAG")
+	if name, err = f.named(name); err != nil {
+		return control.Found{}, err
 	}
 	var fit []control.Found
 	for _, s := range all {
@@ -49,6 +50,21 @@ func (f *factory) session(ctx context.Context, name string) (control.Found, erro
 		return fit[0], nil
 	}
 	return control.Found{}, several("--lane LANE", all, silent)
+}
+
+// named is the lane that was named, else that of LANE_TAG, else none.
+func (f *factory) named(name string) (string, error) {
+	where := ""
+	if name == "" {
+		name, where = f.getenv("LANE_TAG"), "LANE_TAG: "
+	}
+	if name == "" {
+		return "", nil
+	}
+	if _, err := lane.ParseName(name); err != nil {
+		return "", usagef("`lane ls` lists the lanes", "%s%v", where, err)
+	}
+	return name, nil
 }
 
 // several says that it has to be said which session is meant.
@@ -97,7 +113,7 @@ func laneFlag(args []string) (name string, rest []string, err error) {
 	}
 	if args[0] == "--lane" {
 		if len(args) < 2 {
-			return "", nil, usagef("", "--lane needs the name of a lane")
+			return "", nil, usagef("`lane status` names those that run", "--lane: there is no LANE behind it")
 		}
 		return args[1], args[2:], nil
 	}

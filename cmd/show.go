@@ -19,7 +19,7 @@ func newShowCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
 		Use:               "show LANE",
 		Short:             "Show one lane in the registry in full: claims, instances, health",
-		Args:              cobra.ExactArgs(1),
+		Args:              takes("LANE"),
 		ValidArgsFunction: f.completeRegistered,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.lane = args[0]

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	goruntime "runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"lane/pkg/childenv"
@@ -25,10 +24,10 @@ import (
 
 type sidecarOptions struct {
 	service  string
-	app      string
+	app      []string
 	listen   string
 	outbound string
-	header   string
+	sources  tracemap.Sources
 	traces   int
 	ttl      time.Duration
 	stamped  bool
@@ -55,22 +54,21 @@ uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.`,
 		Example: `  lane sidecar --service order-service --app 127.0.0.1:8080 --listen 0.0.0.0:9080
   lane sidecar --service order-service --app 8080 --register --zone eu-1
   HTTP_PROXY=http://127.0.0.1:9081 ./order-service`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return runSidecar(c.Context(), f, o) },
 	}
-	fl := c.Flags()
-	fl.StringVar(&o.service, "service", "", "`NAME` of the service in the registry")
-	fl.StringVar(&o.app, "app", "", "`HOST:PORT` of the application, or a port of this machine")
-	fl.StringVar(&o.listen, "listen", "127.0.0.1:9080", "`ADDRESS` for the service's callers; port 0 takes a free one")
-	fl.StringVar(&o.outbound, "outbound", "127.0.0.1:9081", "`ADDRESS` of the application's proxy; port 0 takes a free one")
-	fl.StringVar(&o.header, "trace-header", tracemap.Auto, "the one `HEADER` that holds the trace id, or auto for every known one")
-	fl.IntVar(&o.traces, "traces", tracemap.DefaultSize, "how many traces, `N`, are kept; the oldest go first")
-	fl.DurationVar(&o.ttl, "trace-ttl", tracemap.DefaultTTL, "how long a trace is kept after its last request")
-	fl.BoolVar(&o.stamped, "stamped", false, "the entry gives each request a tag: count those without as lost")
-	fl.StringArrayVar(&o.probes, "probe", nil, "`PATH` that is answered here: 200 while the application's port accepts; may be repeated")
-	fl.DurationVar(&o.drain, "drain", 30*time.Second, "how long the end waits for requests under way")
-	fl.BoolVar(&o.register, "register", false, "register the service with the sidecar's address, for as long as it runs")
-	fl.IntVar(&o.weight, "weight", 0, "`WEIGHT` of the registered instance among the others")
+	addFlag(c, &o.service, "service", "", checked("NAME", config.CheckOwnName), "name of the service in the registry")
+	addFlag(c, &o.app, "app", "", kind[[]string]{"HOST:PORT", readApp}, "the application, or a port of this machine")
+	addFlag(c, &o.listen, "listen", "127.0.0.1:9080", anAddress, "address for the service's callers; port 0 takes a free one")
+	addFlag(c, &o.outbound, "outbound", "127.0.0.1:9081", anAddress, "address of the application's proxy; port 0 takes a free one")
+	addFlag(c, &o.sources, "trace-header", tracemap.Auto, aTrace, "the one header that holds the trace id, or auto for every known one")
+	addFlag(c, &o.traces, "traces", strconv.Itoa(tracemap.DefaultSize), number(1, 100_000_000), "how many traces are kept; the oldest go first")
+	addFlag(c, &o.ttl, "trace-ttl", "10m", duration(time.Second, 24*time.Hour), "how long a trace is kept after its last request")
+	c.Flags().BoolVar(&o.stamped, "stamped", false, "the entry gives each request a tag: count those without as lost")
+	addFlags(c, &o.probes, "probe", aPath, "path that is answered here: 200 while the application's port accepts")
+	addFlag(c, &o.drain, "drain", "30s", duration(0, longest), "how long the end waits for requests under way")
+	c.Flags().BoolVar(&o.register, "register", false, "register the service with the sidecar's address, for as long as it runs")
+	addFlag(c, &o.weight, "weight", "", number(1, 65535), "`WEIGHT` of the registered instance among the others")
 	o.observed.flags(c, consul.SidecarService)
 	o.settings = placeFlags(c,
 		setting{"advertise", "advertise", "IP", "address under which the environment reaches this machine, for --register"},
@@ -80,13 +78,8 @@ uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.`,
 }
 
 func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
-	app, err := o.check()
-	if err != nil {
+	if err := o.check(); err != nil {
 		return err
-	}
-	sources, err := tracemap.ParseSources(o.header)
-	if err != nil {
-		return usagef("", "--trace-header: %v", err)
 	}
 	at, err := f.place(ctx, o.settings())
 	if err != nil {
@@ -123,8 +116,8 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	var upstream proxy.Upstream
 	upstream.HTTP, upstream.HTTPS, upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
 	err = sidecar.Run(ctx, sidecar.Options{
-		Inbound: in, Outbound: out, Client: at.client, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Service: o.service, Instance: instance, App: app, Register: reg,
-		Sources: sources, Traces: traces, Stamped: o.stamped, Probes: o.probes,
+		Inbound: in, Outbound: out, Client: at.client, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Service: o.service, Instance: instance, App: o.app, Register: reg,
+		Sources: o.sources, Traces: traces, Stamped: o.stamped, Probes: o.probes,
 		Policy: policy, Carriers: &at.carriers, Caller: at.caller(),
 		Upstream: upstream, Hosts: at.s.Hosts, Colored: at.s.Colored,
 		Log: seen.log, Drain: o.drain, Force: f.force, Logger: f.logger(slog.LevelWarn),
@@ -148,7 +141,7 @@ func (o *sidecarOptions) registration(ctx context.Context, s *config.Settings, c
 	switch {
 	case s.Advertise != "":
 		if ip, err = netip.ParseAddr(s.Advertise); err != nil {
-			return nil, usagef("", "advertise: %v", err)
+			return nil, err
 		}
 	case ip.IsUnspecified():
 		if ip, err = client.LocalIP(ctx); err != nil {
@@ -163,38 +156,28 @@ func (o *sidecarOptions) registration(ctx context.Context, s *config.Settings, c
 	return reg, reg.Validate()
 }
 
-// check holds the flags to what they must be, and gives the application's
-// addresses.
-func (o *sidecarOptions) check() ([]string, error) {
+// check holds the flags to what they must be together.
+func (o *sidecarOptions) check() error {
 	const hint = "lane sidecar --service order-service --app 127.0.0.1:8080"
 	switch {
 	case o.service == "":
-		return nil, usagef(hint, "--service is missing")
-	case o.app == "":
-		return nil, usagef(hint, "--app is missing")
-	case o.traces < 1:
-		return nil, usagef("", "--traces: %d traces are none", o.traces)
-	case o.ttl <= 0:
-		return nil, usagef("", "--trace-ttl: %v is no time", o.ttl)
-	case o.drain < 0:
-		return nil, usagef("", "--drain: %v is no time", o.drain)
+		return usagef(hint, "--service is missing")
+	case len(o.app) == 0:
+		return usagef(hint, "--app is missing")
 	case o.weight != 0 && !o.register:
-		return nil, usagef("add --register", "--weight is that of the instance which --register registers")
+		return usagef("add --register", "--weight is that of the instance which --register registers")
 	}
-	for _, path := range o.probes {
-		if !strings.HasPrefix(path, "/") {
-			return nil, usagef("", "--probe: %q is no path: it begins with /", path)
-		}
+	return nil
+}
+
+// readApp reads the application's address: HOST:PORT, or a port of this machine, on
+// both loopbacks.
+func readApp(s string) ([]string, error) {
+	if _, err := config.CheckPort(s); err == nil {
+		return []string{"127.0.0.1:" + s, "[::1]:" + s}, nil
 	}
-	host, port, err := net.SplitHostPort(o.app)
-	if !strings.Contains(o.app, ":") {
-		host, port, err = "localhost", o.app, nil
+	if config.CheckHostPort(s) != nil {
+		return nil, fmt.Errorf("%q is neither HOST:PORT nor a port of this machine", s)
 	}
-	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
-		return nil, usagef(hint, "--app: %q is neither HOST:PORT nor a port", o.app)
-	}
-	if port == o.app {
-		return []string{"127.0.0.1:" + port, "[::1]:" + port}, nil
-	}
-	return []string{o.app}, nil
+	return []string{s}, nil
 }

@@ -27,7 +27,7 @@ func newStatusCmd(f *factory) *cobra.Command {
 		Long: `Attach the terminal UI to a running session; q leaves the session running. Off a
 terminal, or with --plain, print the session's state and its counts; with
 --json the same as JSON. Without a session it exits 3.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes("[LANE]"),
 		ValidArgsFunction: f.completeLanes,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -36,7 +36,7 @@ terminal, or with --plain, print the session's state and its counts; with
 			return runStatus(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE`, if several sessions run")
+	addFlag(c, &o.lane, "lane", "", aLane, "the lane, if several sessions run")
 	c.Flags().BoolVar(&o.plain, "plain", false, "print text, no terminal UI")
 	jsonFlag(c, &o.json)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)

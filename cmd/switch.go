@@ -58,7 +58,7 @@ if a switch stands in the registry in a form that cannot be read.`,
 		Example: `  lane switch order-service
   lane switch order-service green --wait
   lane switch order-service blue`,
-		Args:              cobra.MaximumNArgs(2),
+		Args:              takes("[SERVICE]", "[GROUP]"),
 		ValidArgsFunction: f.completeSwitch,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -73,8 +73,8 @@ if a switch stands in the registry in a form that cannot be read.`,
 	c.Flags().BoolVar(&o.clear, "clear", false, "all groups are the baseline again")
 	c.Flags().BoolVar(&o.force, "force", false, "switch to a group without a healthy instance, and over a switch that cannot be read")
 	c.Flags().BoolVar(&o.wait, "wait", false, "wait, and check that the other groups get no requests")
-	c.Flags().DurationVar(&o.cacheTTL, "cache-ttl", 35*time.Second, "how long callers keep a list of instances (Spring's default)")
-	c.Flags().DurationVar(&o.watch, "watch", 5*time.Second, "how long --wait then watches the other groups")
+	addFlag(c, &o.cacheTTL, "cache-ttl", "35s", duration(0, longest), "how long callers keep a list of instances (Spring's default)")
+	addFlag(c, &o.watch, "watch", "5s", duration(time.Millisecond, longest), "how long --wait then watches the other groups")
 	jsonFlag(c, &o.json)
 	return c
 }
@@ -82,13 +82,16 @@ if a switch stands in the registry in a form that cannot be read.`,
 func runSwitch(ctx context.Context, f *factory, o *switchOptions) error {
 	switch {
 	case o.clear && (o.service == "" || o.group != ""):
-		return usagef("", "--clear is about a SERVICE, without a GROUP")
+		return usagef("lane switch SERVICE --clear", "--clear goes with a SERVICE, and without a GROUP")
 	case o.wait && o.group == "":
-		return usagef("", "--wait is about a SERVICE and a GROUP")
-	case o.cacheTTL < 0 || o.watch <= 0:
-		return usagef("", "--cache-ttl and --watch are times to wait")
+		return usagef("lane switch SERVICE GROUP --wait", "--wait goes with a SERVICE and a GROUP")
 	case strings.TrimSpace(o.group) != o.group:
-		return usagef("", "no group is called %q", o.group)
+		return usagef("lane switch SERVICE lists its groups", "no group is called %q", o.group)
+	}
+	if o.group != "" {
+		if err := consul.CheckGroup(o.service, o.group); err != nil {
+			return err
+		}
 	}
 	client, err := f.registry()
 	if err != nil {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"math"
 
 	"lane/pkg/control"
 	"lane/pkg/printer"
@@ -13,7 +14,7 @@ import (
 
 type tailOptions struct {
 	lane   string
-	filter string
+	filter traffic.Filter
 	json   bool
 	follow bool
 	rows   int
@@ -31,7 +32,7 @@ code, guard, instance, why. With --json each line is a JSON object.`,
 		Example: `  lane tail
   lane tail --filter 'route:fallback'
   lane tail --json -n 100 --follow=false`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes("[LANE]"),
 		ValidArgsFunction: f.completeLanes,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -40,23 +41,16 @@ code, guard, instance, why. With --json each line is a JSON object.`,
 			return runTail(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE`, if several sessions run")
-	c.Flags().StringVar(&o.filter, "filter", "", "only exchanges that match the `FILTER`, e.g. 'svc:orders st:5xx' (see docs/filters.md)")
+	addFlag(c, &o.lane, "lane", "", aLane, "the lane, if several sessions run")
+	addFlag(c, &o.filter, "filter", "", aFilter, "only exchanges that match, e.g. 'svc:orders st:5xx' (see docs/filters.md)")
 	c.Flags().BoolVarP(&o.follow, "follow", "f", true, "wait for new exchanges")
-	c.Flags().IntVarP(&o.rows, "lines", "n", 10, "how many earlier exchanges, `N`, to print first")
+	addFlag(c, &o.rows, "lines,n", "10", number(0, math.MaxInt32), "how many earlier exchanges to print first")
 	jsonFlag(c, &o.json)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
 	return c
 }
 
 func runTail(ctx context.Context, f *factory, o *tailOptions) error {
-	filter, err := traffic.ParseFilter(o.filter)
-	if err != nil {
-		return usagef("", "--filter: %v", err)
-	}
-	if o.rows < 0 {
-		return usagef("", "--lines: %d is negative", o.rows)
-	}
 	s, err := f.session(ctx, o.lane)
 	if err != nil {
 		return err
@@ -73,7 +67,7 @@ func runTail(ctx context.Context, f *factory, o *tailOptions) error {
 	var fit []traffic.Exchange
 	for _, e := range rows {
 		last = e.Seq
-		if filter.Match(&e) {
+		if o.filter.Match(&e) {
 			fit = append(fit, e)
 		}
 	}
@@ -97,7 +91,7 @@ func runTail(ctx context.Context, f *factory, o *tailOptions) error {
 		}
 		for _, e := range rows {
 			last = e.Seq
-			if !filter.Match(&e) {
+			if !o.filter.Match(&e) {
 				continue
 			}
 			if err := f.printExchange(o.json, &e); err != nil {

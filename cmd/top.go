@@ -40,24 +40,18 @@ Without a port that answers it exits 3.`,
 		Example: `  lane top
   lane top --once --window 60s
   lane top --admin 127.0.0.1:7475 --json`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return runTop(c.Context(), f, o) },
 	}
-	c.Flags().StringArrayVar(&o.admin, "admin", nil, "an admin port, `HOST:PORT`, instead of those in the registry (repeatable)")
-	c.Flags().StringVar(&o.window, "window", "10s", "the span of time: `10s or 60s`")
-	c.Flags().DurationVar(&o.interval, "interval", 2*time.Second, "how often it is painted again, a `DURATION` of at least 500ms")
+	addFlags(c, &o.admin, "admin", aHostPort, "an admin port, instead of those in the registry")
+	addFlag(c, &o.window, "window", "10s", one("SPAN", "10s", "60s"), "the span of time: 10s or 60s")
+	addFlag(c, &o.interval, "interval", "2s", duration(500*time.Millisecond, longest), "how often it is painted again, 500ms at least")
 	c.Flags().BoolVar(&o.once, "once", false, "print once and end")
 	jsonFlag(c, &o.json)
 	return c
 }
 
 func runTop(ctx context.Context, f *factory, o *topOptions) error {
-	if o.window != "10s" && o.window != "60s" {
-		return usagef("", "--window: %q is neither 10s nor 60s", o.window)
-	}
-	if o.interval < 500*time.Millisecond {
-		return usagef("", "--interval: %s is less than 500ms", o.interval)
-	}
 	c := newAdmin()
 	if o.once || o.json || !f.io.IsStdoutTTY || f.io.Dumb {
 		top, err := f.top(ctx, c, o)

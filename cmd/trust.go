@@ -29,7 +29,7 @@ func (f *factory) opening(o *session.Options, s *config.Settings) error {
 		}
 		o.Roots = x509.NewCertPool()
 		if !o.Roots.AppendCertsFromPEM(pem) {
-			return usagef("", "mitm_ca_file (%s): %s holds no certificate in PEM", s.Source("mitm_ca_file"), s.MitmCAFile)
+			return usagef("name a file with certificates in PEM", "mitm_ca_file (%s): %s holds no certificate in PEM", s.Source("mitm_ca_file"), s.MitmCAFile)
 		}
 	}
 	if len(s.Mitm) == 0 {

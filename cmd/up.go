@@ -77,11 +77,11 @@ terminal, and its exit code becomes lane's.`,
 			if at := c.ArgsLenAtDash(); at >= 0 {
 				args, o.command = args[:at], args[at:]
 				if len(o.command) == 0 {
-					return usagef("", "there is no command behind --")
+					return usagef("lane up LANE -- COMMAND", "there is no command behind --")
 				}
 			}
 			if o.takeOver && o.join {
-				return usagef("", "either --takeover or --join: take the services, or stand beside whoever holds them")
+				return usagef("take the services, or stand beside whoever holds them", "either --takeover or --join, not both")
 			}
 			if len(args) > 0 {
 				o.lane = args[0]
@@ -202,7 +202,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 	}
 	if s.Advertise != "" {
 		if opts.Advertise, err = netip.ParseAddr(s.Advertise); err != nil {
-			return none, usagef("", "advertise: %v", err)
+			return none, err
 		}
 	}
 	if err := f.opening(&opts, s); err != nil {

@@ -25,7 +25,6 @@ type verifyOptions struct {
 
 func newVerifyCmd(f *factory) *cobra.Command {
 	o := &verifyOptions{}
-	headers := flagValues{word: "'NAME: VALUE'"}
 	c := &cobra.Command{
 		Use:   "verify URL",
 		Short: "Send one tagged and one untagged request, and check where each was served",
@@ -33,16 +32,16 @@ func newVerifyCmd(f *factory) *cobra.Command {
 untagged, with GET. It exits 0 only if the lane served the first one and the
 baseline the second one.`,
 		Example:           `  lane verify http://order-service/api/orders/42`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes("URL"),
 		ValidArgsFunction: f.completeURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.url, o.headers = args[0], headers.all
+			o.url = args[0]
 			return runVerify(c.Context(), f, o)
 		},
 	}
-	c.Flags().StringVar(&o.lane, "lane", "", "the `LANE`, if several sessions run")
-	c.Flags().VarP(&headers, "header", "H", "header of both requests; may be repeated")
-	c.Flags().DurationVar(&o.limit, "timeout", 30*time.Second, "how long each request may take")
+	addFlag(c, &o.lane, "lane", "", aLane, "the lane, if several sessions run")
+	addFlags(c, &o.headers, "header,H", aHeader, "header of both requests")
+	addFlag(c, &o.limit, "timeout", "30s", duration(time.Millisecond, longest), "how long each request may take")
 	jsonFlag(c, &o.json)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
 	return c
@@ -73,7 +72,7 @@ func runVerify(ctx context.Context, f *factory, o *verifyOptions) error {
 		return err
 	}
 	if target.Scheme != "http" && target.Scheme != "https" {
-		return usagef("", "lane verify needs an http or https URL, not %s", target.Scheme)
+		return usagef("ask for http://"+target.Host+"/", "%q is neither http nor https", target.Scheme+"://"+target.Host)
 	}
 	s, err := f.session(ctx, o.lane)
 	if err != nil {

@@ -30,7 +30,7 @@ func newVersionCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of lane",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE:  func(*cobra.Command, []string) error { return runVersion(f, o) },
 	}
 	jsonFlag(c, &o.json)

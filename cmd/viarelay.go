@@ -42,7 +42,7 @@ func (f *factory) relayOf(s *config.Settings, up proxy.Upstream) (*session.Relay
 		}
 		r.Roots = x509.NewCertPool()
 		if !r.Roots.AppendCertsFromPEM(b) {
-			return nil, usagef("", "relay_ca_file: %s holds no certificate", s.RelayCAFile)
+			return nil, usagef("name a file with certificates in PEM", "relay_ca_file: %s holds no certificate", s.RelayCAFile)
 		}
 	}
 	if s.RelayCertFile != "" {

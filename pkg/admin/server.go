@@ -205,13 +205,21 @@ func (e *HostError) Error() string {
 func hostNames(given []string) ([]string, error) {
 	out := make([]string, 0, len(given))
 	for _, g := range given {
-		h := plain(g)
-		if _, err := netip.ParseAddr(h); err != nil && (h == "" || strings.Trim(h, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "") {
-			return nil, &HostError{Host: g}
+		if err := CheckHost(g); err != nil {
+			return nil, err
 		}
-		out = append(out, h)
+		out = append(out, plain(g))
 	}
 	return out, nil
+}
+
+// CheckHost returns a *HostError for what cannot be a name in a Host header.
+func CheckHost(host string) error {
+	h := plain(host)
+	if _, err := netip.ParseAddr(h); err != nil && (h == "" || strings.Trim(h, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "") {
+		return &HostError{Host: host}
+	}
+	return nil
 }
 
 func plain(host string) string {

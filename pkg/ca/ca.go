@@ -180,15 +180,29 @@ func newSerial() (*big.Int, error) {
 func domains(hosts []string) ([]string, error) {
 	var out []string
 	for _, h := range hosts {
-		d, err := hostName(strings.TrimPrefix(h, "*."))
+		d, err := domain(h)
 		if err != nil {
-			return nil, &HostError{Host: h, Err: err}
+			return nil, err
 		}
 		if !slices.Contains(out, d) {
 			out = append(out, d)
 		}
 	}
 	return out, nil
+}
+
+func domain(host string) (string, error) {
+	d, err := hostName(strings.TrimPrefix(host, "*."))
+	if err != nil {
+		return "", &HostError{Host: host, Err: err}
+	}
+	return d, nil
+}
+
+// CheckHost returns a *HostError for what no authority can be made for.
+func CheckHost(host string) error {
+	_, err := domain(host)
+	return err
 }
 
 var errNoName = errors.New("not a host's name")

@@ -127,7 +127,7 @@ func checkWatched(name string) error {
 		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
 	}
 	if !ok {
-		return &ValidationError{Field: "service", Value: name, Why: "is no name of a service"}
+		return &ValidationError{Field: "service", Value: name, Why: "is no name of a service", Fix: "letters, digits, - _ and . only"}
 	}
 	return nil
 }

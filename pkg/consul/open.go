@@ -165,7 +165,7 @@ func envBool(env func(string) string, name string, def bool) (bool, error) {
 	}
 	b, err := strconv.ParseBool(v)
 	if err != nil {
-		return false, &ValidationError{Field: name, Value: v, Why: "is neither true nor false"}
+		return false, &ValidationError{Field: name, Value: v, Why: "is neither true nor false", Fix: "say one of the two, or unset it"}
 	}
 	return b, nil
 }
@@ -180,7 +180,7 @@ func readToken(cfg Config, env func(string) string) (string, error) {
 	if file != "" {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return "", &ValidationError{Field: field, Value: file, Why: err.Error()}
+			return "", &ValidationError{Field: field, Value: file, Why: err.Error(), Fix: "write the token into it, or unset it"}
 		}
 		if token := strings.TrimSpace(string(data)); token != "" {
 			return token, nil

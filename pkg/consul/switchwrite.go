@@ -92,6 +92,14 @@ func sameLanes(sorted, other []lane.Name) bool {
 	return slices.Equal(sorted, slices.Compact(other))
 }
 
+// CheckGroup returns a *ValidationError for what cannot be the name of a group.
+func CheckGroup(service, group string) error {
+	if _, bad := decodeGroup(service, []byte(group)); bad != nil {
+		return &ValidationError{Field: "group", Value: group, Why: bad.Why, Fix: "`lane switch " + service + "` lists its groups"}
+	}
+	return nil
+}
+
 // SetGroup makes a group the only baseline of a service; "" makes all of its
 // instances the baseline again. It returns the group before, and whether the new
 // one is news. A value that cannot be read is an *UnreadableSwitchError, and stays, unless
@@ -100,8 +108,8 @@ func (c *Client) SetGroup(ctx context.Context, service, group string, force bool
 	if err := checkWatched(service); err != nil {
 		return "", false, err
 	}
-	if _, bad := decodeGroup(service, []byte(group)); bad != nil {
-		return "", false, &ValidationError{Field: "group", Value: group, Why: bad.Why}
+	if err := CheckGroup(service, group); err != nil {
+		return "", false, err
 	}
 	changed, err = c.edit(ctx, editing{"switch " + service, groupPrefix + service, needSwitchesReads, needSwitches}, func(old []byte) ([]byte, error) {
 		var bad *UnreadableSwitchError

@@ -1,15 +1,18 @@
 package rules
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"lane/pkg/lane"
+	"lane/pkg/nearest"
 )
 
 // Sample is a request by which two Sets are compared.
@@ -44,28 +47,74 @@ func (l *Lines) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ParseSamples reads a JSON list of samples. Unknown fields are errors.
+// sampleFields are the fields of a sample.
+var sampleFields = []string{"name", "method", "host", "path", "entry", "headers", "remote", "whitelisted"}
+
+// ParseSamples reads a JSON list of samples. Unknown fields are errors. What is wrong
+// is said with its place: the line, or the number of the request and its field.
 func ParseSamples(r io.Reader) ([]Sample, error) {
-	dec := json.NewDecoder(r)
-	dec.DisallowUnknownFields()
-	var out []Sample
-	if err := dec.Decode(&out); err != nil {
-		return nil, fmt.Errorf("samples: %w", err)
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("samples: more than one value; it is one list")
-	}
-	for i, s := range out {
-		if s.Path == "" {
-			out[i].Path = "/"
-		} else if s.Path[0] != '/' {
-			return nil, fmt.Errorf("samples: %s: the path %q does not begin with /", s.label(i), s.Path)
+	var list []json.RawMessage
+	if err := json.Unmarshal(b, &list); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, fmt.Errorf("line %d: no JSON: %w", 1+bytes.Count(b[:min(int(syntax.Offset), len(b))], []byte("\n")), err)
 		}
-		if s.Name == "" {
-			out[i].Name = s.label(i)
+		return nil, errors.New("it is no list of requests: [{...}, ...]")
+	}
+	out := make([]Sample, len(list))
+	for i, raw := range list {
+		if err := out[i].read(raw); err != nil {
+			return nil, fmt.Errorf("request %d: %w", i+1, err)
+		}
+		if out[i].Name == "" {
+			out[i].Name = out[i].label(i)
 		}
 	}
 	return out, nil
+}
+
+func (s *Sample) read(raw json.RawMessage) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
+		return errors.New(`it is no object such as {"path": "/"}`)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if slices.Contains(sampleFields, name) {
+			continue
+		}
+		if near := nearest.Word(name, sampleFields); near != "" {
+			return fmt.Errorf("unknown field %q; did you mean %s?", name, near)
+		}
+		return fmt.Errorf("unknown field %q; there are %s", name, strings.Join(sampleFields, ", "))
+	}
+	if remote, ok := given["remote"]; ok {
+		var text string
+		if json.Unmarshal(remote, &text) != nil || text != "" && !isIP(text) {
+			return fmt.Errorf("remote: %s is no IP address", remote)
+		}
+	}
+	if err := json.Unmarshal(raw, s); err != nil {
+		var kind *json.UnmarshalTypeError
+		if errors.As(err, &kind) {
+			return fmt.Errorf("%s: a %s is not what belongs there", kind.Field, kind.Value)
+		}
+		return fmt.Errorf("headers: %w", err)
+	}
+	if s.Path == "" {
+		s.Path = "/"
+	} else if s.Path[0] != '/' {
+		return fmt.Errorf("the path %q does not begin with /", s.Path)
+	}
+	return nil
+}
+
+func isIP(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
 }
 
 func (s *Sample) label(i int) string {
@@ -112,7 +161,7 @@ func Diff(from, to *Set, samples []Sample, carriers lane.Carriers) ([]Change, er
 	for i, x := range samples {
 		if x.Entry == "" {
 			if len(entries) > 1 {
-				return nil, fmt.Errorf("sample %s: say its entry, one of %s", x.label(i), strings.Join(entries, ", "))
+				return nil, fmt.Errorf("request %d: say its entry, one of %s", i+1, strings.Join(entries, ", "))
 			}
 			if len(entries) == 1 {
 				x.Entry = entries[0]

@@ -84,18 +84,30 @@ func TestDiffNeedsTheEntry(t *testing.T) {
 
 func TestBadSamples(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                             "EOF",
-		"{}":                           "cannot unmarshal object",
-		"[] []":                        "one list",
-		`[{"headders": {}}]`:           "headders",
-		`[{"headers": {"a": 1}}]`:      "list of texts",
-		`[{"headers": {"a": [1]}}]`:    "list of texts",
-		`[{"path": "a"}]`:              "begin with /",
-		`[{"remote": "somewhere"}]`:    "somewhere",
-		`[{"name": "n", "path": "x"}]`: "n: the path",
+		"":                              "line 1: no JSON: unexpected end of JSON input",
+		"[\n{},\n{,}]":                  "line 3: no JSON: invalid character",
+		"{}":                            "it is no list of requests: [{...}, ...]",
+		"[] []":                         "line 1: no JSON: invalid character '[' after top-level value",
+		"[{}, 7]":                       `request 2: it is no object such as {"path": "/"}`,
+		"[null]":                        `request 1: it is no object such as {"path": "/"}`,
+		`[{"headders": {}}]`:            `request 1: unknown field "headders"; did you mean headers?`,
+		`[{"xyz": {}}]`:                 `request 1: unknown field "xyz"; there are name, method, host, path, entry, headers, remote, whitelisted`,
+		`[{"headers": {"a": 1}}]`:       "request 1: headers: a header is one text, or a list of texts",
+		`[{"headers": {"a": [1]}}]`:     "request 1: headers: a header is one text, or a list of texts",
+		`[{"headers": "a"}]`:            "request 1: headers: a string is not what belongs there",
+		`[{}, {"whitelisted": "a"}]`:    "request 2: whitelisted: a string is not what belongs there",
+		`[{"path": 7}]`:                 "request 1: path: a number is not what belongs there",
+		`[{"path": "a"}]`:               `request 1: the path "a" does not begin with /`,
+		`[{"remote": "somewhere"}]`:     `request 1: remote: "somewhere" is no IP address`,
+		`[{"remote": 7}]`:               "request 1: remote: 7 is no IP address",
+		`[{"name": "n", "path": "x"}]`:  `request 1: the path "x" does not begin with /`,
+		"[" + strings.Repeat(" ", 1000): "line 1: no JSON",
 	} {
-		if _, err := ParseSamples(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseSamples(strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+	if all, err := ParseSamples(strings.NewReader(`[{}, {"remote": "", "path": null}]`)); err != nil || len(all) != 2 || all[1].Path != "/" {
+		t.Errorf("%v, %v", all, err)
 	}
 }

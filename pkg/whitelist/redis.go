@@ -20,6 +20,14 @@ const DefaultPrefix = "gateway:canary:"
 
 var errURL = errors.New("not the URL of a Redis server: want redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS, or unix:///PATH")
 
+// CheckURL says why nothing can be asked at a URL. It never shows it.
+func CheckURL(url string) error {
+	if _, err := redis.ParseURL(url); err != nil {
+		return errURL // not err, which may have a part of the password in it
+	}
+	return nil
+}
+
 // RedisOptions say where the sets are.
 type RedisOptions struct {
 	URL    string // redis://, rediss:// or unix://
