@@ -16,6 +16,7 @@ import (
 
 	"lane/pkg/compare"
 	"lane/pkg/control"
+	"lane/pkg/doctor"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
 	"lane/tui"
@@ -23,8 +24,9 @@ import (
 
 // deeds do what keys of the terminal UI ask for: they fetch, send, copy and save.
 type deeds struct {
-	f     *factory
-	whole func(ctx context.Context, seq uint64) (traffic.Exchange, error)
+	f         *factory
+	whole     func(ctx context.Context, seq uint64) (traffic.Exchange, error)
+	reconnect func(ctx context.Context) error
 	// status is asked each time: a session that was started again has another proxy.
 	status func(ctx context.Context) (control.Status, error)
 }
@@ -34,6 +36,7 @@ var _ tui.Deeds = (*deeds)(nil)
 // kept is a session in this process, which has its exchanges whole.
 type kept interface {
 	Exchange(seq uint64) (traffic.Exchange, bool)
+	Reconnect(ctx context.Context) error
 }
 
 // deedsFor are the deeds for a source of exchanges, nil if it cannot give a whole
@@ -41,21 +44,40 @@ type kept interface {
 func (f *factory) deedsFor(src tui.Source) tui.Deeds {
 	switch s := src.(type) {
 	case remote:
-		return &deeds{f, s.c.Whole, s.Status}
+		return &deeds{f: f, whole: s.c.Whole, reconnect: s.c.Reconnect, status: s.Status}
 	case kept:
-		return &deeds{f, func(_ context.Context, seq uint64) (traffic.Exchange, error) {
+		return &deeds{f: f, reconnect: s.Reconnect, status: src.Status, whole: func(_ context.Context, seq uint64) (traffic.Exchange, error) {
 			e, ok := s.Exchange(seq)
 			if !ok {
 				return e, fmt.Errorf("exchange %d is not kept any more", seq)
 			}
 			return e, nil
-		}, src.Status}
+		}}
 	}
 	return nil
 }
 
 func (d *deeds) Whole(ctx context.Context, seq uint64) (traffic.Exchange, error) {
 	return d.whole(ctx, seq)
+}
+
+func (d *deeds) Reconnect(ctx context.Context) error { return d.reconnect(ctx) }
+
+// Doctor is what lane doctor finds about the session's lane.
+func (d *deeds) Doctor(ctx context.Context) ([]doctor.Finding, error) {
+	st, err := d.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	examined := newDiagnosis(d.f, &doctorOptions{lane: string(st.Lane)})
+	defer examined.close()
+	found := examined.run(ctx)
+	if c := examined.client; c != nil && c.Address() != st.Registry.Address && st.Registry.Address != "" {
+		found = append([]doctor.Finding{{Check: "settings", Level: doctor.Note,
+			What: fmt.Sprintf("this is about the registry at %s, which the settings here name; the session's is %s", c.Address(), st.Registry.Address),
+			Do:   "start lane status with the settings with which lane up was started"}}, found...)
+	}
+	return found, ctx.Err()
 }
 
 // replayLimit bounds one request that is sent again, and answerMost what is read

@@ -90,16 +90,12 @@ relayed, for one whose services a relay registers; relay, gateway, sidecar for t
 }
 
 func runDoctor(ctx context.Context, f *factory, o *doctorOptions) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, doctorLimit, errDoctorLimit)
-	defer cancel()
 	d := newDiagnosis(f, o)
 	defer d.close()
-	first := doctor.Run(ctx, doctorStage, d.checkSettings, d.checkRegistry, d.checkPorts, d.checkSessions, d.checkProxies, d.checkRelay)
-	second := doctor.Run(ctx, doctorStage, d.checkRights, d.checkAgents, d.checkClock, d.checkAddress, d.checkLeftovers, d.checkSwitches, d.checkClaims, d.checkConsumers, d.checkProbe)
+	all := d.run(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) {
 		return cause
 	}
-	all := append(first, second...)
 	worst := doctor.Worst(all)
 	if err := f.printDiagnosis(o, d, worst, all); err != nil {
 		return err
@@ -111,6 +107,15 @@ func runDoctor(ctx context.Context, f *factory, o *doctorOptions) error {
 		return &exitError{code: exitUnreachable}
 	}
 	return nil
+}
+
+// run makes all checks.
+func (d *diagnosis) run(ctx context.Context) []doctor.Finding {
+	ctx, cancel := context.WithTimeoutCause(ctx, doctorLimit, errDoctorLimit)
+	defer cancel()
+	first := doctor.Run(ctx, doctorStage, d.checkSettings, d.checkRegistry, d.checkPorts, d.checkSessions, d.checkProxies, d.checkRelay)
+	second := doctor.Run(ctx, doctorStage, d.checkRights, d.checkAgents, d.checkClock, d.checkAddress, d.checkLeftovers, d.checkSwitches, d.checkClaims, d.checkConsumers, d.checkProbe)
+	return append(first, second...)
 }
 
 func (f *factory) printDiagnosis(o *doctorOptions, d *diagnosis, worst doctor.Level, all []doctor.Finding) error {

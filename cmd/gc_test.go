@@ -164,6 +164,7 @@ type fixedSession struct{ st control.Status }
 
 func (s fixedSession) Status(context.Context) control.Status { return s.st }
 func (s fixedSession) Stop(context.Context, bool) error      { return nil }
+func (s fixedSession) Reconnect()                            {}
 
 // deadSocket leaves the socket of a process that has died.
 func (d *desk) deadSocket() string {

@@ -27,6 +27,8 @@ func (m *model) statusLine() string {
 		left = append(left, "graph")
 	case m.screen == screenEvents:
 		left = append(left, "log of the session")
+	case m.screen == screenDoctor:
+		left = append(left, "doctor")
 	case m.screen == screenAnswers:
 		left = append(left, "two answers")
 	case m.screen == screenDetail:
@@ -54,6 +56,8 @@ func (m *model) statusLine() string {
 		switch {
 		case l.paused:
 			right = "PAUSED"
+		case l.order != byTime && len(l.shown) > 0:
+			right = l.order.String() + ", row " + count(uint64(l.cur)+1) + ", o orders"
 		case l.follow:
 			right = "FOLLOW"
 		case len(l.shown) > 0:
@@ -113,8 +117,12 @@ func (m *model) footer() string {
 		if b.brief == "" || b.where&in == 0 || b.act == m.screen.opener() || b.act == actServices && !m.known {
 			continue
 		}
-		if m.list.n == 0 && m.screen == screenList && b.act != actServices && b.act != actHelp && b.act != actQuit {
+		empty := m.list.n == 0 && m.screen == screenList
+		if empty && b.act != actServices && b.act != actHelp && b.act != actQuit && b.act != actDoctor && b.act != actReconnect {
 			continue // nothing to work on yet
+		}
+		if b.act == actReconnect && !m.down() || b.act == actDoctor && !empty && !m.down() {
+			continue // while all is well they are in the help alone
 		}
 		brief := b.brief
 		if b.act == actPause && m.list.paused {

@@ -1,15 +1,18 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"lane/pkg/compare"
+	"lane/pkg/doctor"
 	"lane/pkg/har"
 	"lane/pkg/traffic"
 )
@@ -28,6 +31,10 @@ type Deeds interface {
 	Copy(ctx context.Context, text string) (where string, err error)
 	// Save writes a new file that only the user can read, and returns its path.
 	Save(name string, content []byte) (path string, err error)
+	// Reconnect has the session try again at once what it has lost.
+	Reconnect(ctx context.Context) error
+	// Doctor looks at all that the session depends on.
+	Doctor(ctx context.Context) ([]doctor.Finding, error)
 }
 
 // Answer is what came of a request that was sent again.
@@ -205,6 +212,7 @@ func (m model) export() model {
 	for i := range rows {
 		rows[i] = *m.list.at(i)
 	}
+	slices.SortStableFunc(rows, func(a, b traffic.Exchange) int { return cmp.Compare(a.Seq, b.Seq) }) // a HAR goes by time
 	marked := m.list.marked
 	o := har.Options{Version: m.version, Marked: marked, Comment: "lane " + string(m.status.Lane) + ", filter: " + m.list.filter.String()}
 	name := "lane-" + fileWord(string(m.status.Lane)) + "-" + m.now.In(m.fixed.loc).Format("20060102-150405") + ".har"

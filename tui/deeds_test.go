@@ -12,6 +12,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"lane/pkg/compare"
+	"lane/pkg/doctor"
 	"lane/pkg/traffic"
 	"lane/tui/internal/scene"
 )
@@ -25,6 +26,7 @@ type doer struct {
 	sent   []string // tag and URL
 	copied []string
 	saved  map[string]string
+	again  int
 }
 
 var _ Deeds = (*doer)(nil)
@@ -66,6 +68,16 @@ func (d *doer) Save(name string, content []byte) (string, error) {
 	}
 	d.saved[name] = string(content)
 	return "./" + name, d.fail
+}
+
+func (d *doer) Reconnect(context.Context) error { d.again++; return d.fail }
+
+func (d *doer) Doctor(context.Context) ([]doctor.Finding, error) {
+	return []doctor.Finding{
+		{Check: "settings", Level: doctor.Well, What: "all of them are valid"},
+		{Check: "consumers", Level: doctor.Note, What: "batch-01 calls orders without a tag", Do: "lane policy set orders isolated"},
+		{Check: "proxy", Level: doctor.Wrong, What: "HTTP_PROXY leads to lane itself", Where: "HTTP_PROXY", Do: "unset it"},
+	}, d.fail
 }
 
 func doing(d *doer) func(*Options) { return func(o *Options) { o.Deeds = d } }

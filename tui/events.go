@@ -1,5 +1,16 @@
 package tui
 
+// newsLines are the newest n things that happened to the session, the newest first.
+func (m *model) newsLines(n int) []string {
+	var out []string
+	h := m.status.History
+	for i := len(h) - 1; i >= 0 && len(out) < n; i-- {
+		line := " " + fit(clock(h[i].At, m.now, m.fixed.loc), 11) + "  " + m.fixed.text.clean(h[i].Text, rawFor(m.width))
+		out = append(out, cut(line, m.width))
+	}
+	return out
+}
+
 // eventsText is what happened to the session, the newest first.
 func (m *model) eventsText(w int) []cell {
 	p := &page{t: m.fixed.text, w: w}

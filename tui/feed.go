@@ -45,6 +45,19 @@ type feed struct {
 	// moved is when the last batch was sent, in Unix nanoseconds: a rate on the
 	// screen has to fall afterwards.
 	moved atomic.Int64
+
+	// hurry ends a wait of each of the two before it asks the session again.
+	hurry [2]chan struct{}
+}
+
+// asks ends the waits.
+func (f *feed) asks() {
+	for _, c := range f.hurry {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // A screen takes as many rows as a list of rows can be read at all, and saves up for
@@ -99,7 +112,7 @@ func (f *feed) exchanges(ctx context.Context) {
 			return // status tells the end
 		case err != nil:
 			retry = min(max(2*retry, 250*time.Millisecond), 4*time.Second)
-			if !sleep(ctx, retry) {
+			if !sleep(ctx, retry, f.hurry[0]) {
 				return
 			}
 			// The session may be another one when it answers again; the old
@@ -131,7 +144,7 @@ func (f *feed) exchanges(ctx context.Context) {
 			f.moved.Store(at.UnixNano())
 			f.send(batchMsg{at: at, rows: b.Rows, lost: b.Lost, left: b.Left, more: b.More})
 		}
-		if !sleep(ctx, f.every) {
+		if !sleep(ctx, f.every, nil) {
 			return
 		}
 	}
@@ -155,7 +168,8 @@ func (f *feed) status(ctx context.Context) {
 		if err != nil {
 			s = last
 		}
-		aging := err != nil || s.Registry.State != registryFresh ||
+		aging := err != nil || s.Registry.State != registryFresh || begins(&s) ||
+			s.Relay != nil && s.Relay.State != control.RelayOK ||
 			at.UnixNano()-f.moved.Load() < int64(rateWindow+2*statusEvery)
 		if first || aging || (err == nil) != (lastErr == nil) || !sameStatus(s, last) {
 			f.send(statusMsg{at: at, status: s, err: err})
@@ -164,7 +178,7 @@ func (f *feed) status(ctx context.Context) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if !sleep(ctx, statusEvery) {
+		if !sleep(ctx, statusEvery, f.hurry[1]) {
 			return
 		}
 	}
@@ -179,12 +193,14 @@ func sameStatus(a, b control.Status) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// sleep waits for d and reports whether ctx goes on.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleep waits for d, or until somebody is in a hurry, and reports whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration, hurry <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
+	case <-hurry:
 		return true
 	case <-ctx.Done():
 		return false

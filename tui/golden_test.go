@@ -64,6 +64,23 @@ func many(s *control.Status) {
 	}
 }
 
+// begun is a session that starts.
+func begun(s *control.Status) {
+	at := func(ms int) time.Time { return scene.Now().Add(time.Duration(ms) * time.Millisecond) }
+	s.State = control.SessionStarting
+	s.Services[0].State, s.Services[1].State = control.StateStarting, control.StateStarting
+	s.Steps = []control.Step{{Name: "registry", Began: at(-3700), Took: .012}, {Name: "listen", Began: at(-3688), Took: .001},
+		{Name: "prove", Began: at(-3687), Took: .001}, {Name: "session", Began: at(-3686), Took: .486}, {Name: "claim", Began: at(-3200)}}
+}
+
+// eventful is a session to which something happened.
+func eventful(s *control.Status) {
+	s.Warnings = []string{"payments stays isolated: batch-01 called it without a tag"}
+	s.History = []control.Event{{At: scene.Now().Add(-26 * time.Hour), Text: "up"},
+		{At: scene.Now().Add(-40 * time.Minute), Text: "this machine slept for 31m"},
+		{At: scene.Now().Add(-39 * time.Minute), Text: "back: registered again, claim kept"}}
+}
+
 // troubled is a session in which nothing is well.
 func troubled(s *control.Status) {
 	s.Services[0].State, s.Services[0].Note = control.StateUnconfirmed, "registry shows another address"
@@ -180,10 +197,12 @@ func TestGolden(t *testing.T) {
 			u.status(unused, func(s *control.Status) { s.Services[1].State = control.StateLocalClosed })
 		}},
 		{"empty-no-service", nil, func(u *user) { u.status(unused, func(s *control.Status) { s.Services = nil }) }},
-		{"starting", nil, func(u *user) {
-			u.status(unused, func(s *control.Status) {
-				s.State = "starting"
-				s.Services[0].State, s.Services[1].State = control.StateStarting, control.StateStarting
+		{"starting", nil, func(u *user) { u.status(unused, begun) }},
+		{"starting-relay", nil, func(u *user) {
+			u.status(unused, begun, func(s *control.Status) {
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayConnecting, Since: scene.Now().Add(-6 * time.Second),
+					Error: "dial tcp 10.2.0.5:443: connect: connection refused", Tries: 3, Next: scene.Now().Add(4 * time.Second)}
+				s.Steps = append(s.Steps[:3:3], control.Step{Name: "relay", Began: scene.Now().Add(-6200 * time.Millisecond)})
 			})
 		}},
 		{"running", nil, func(u *user) { u.running() }},
@@ -212,14 +231,7 @@ func TestGolden(t *testing.T) {
 		{"fallbacks-none", nil, func(u *user) { u.status(unused).rows(scene.Exchanges()[0]).keys("b") }},
 		{"graph", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("g") }},
 		{"graph-none", nil, func(u *user) { u.status(unused).keys("g") }},
-		{"log", nil, func(u *user) {
-			u.running(func(s *control.Status) {
-				s.Warnings = []string{"payments stays isolated: batch-01 called it without a tag"}
-				s.History = []control.Event{{At: scene.Now().Add(-26 * time.Hour), Text: "up"},
-					{At: scene.Now().Add(-40 * time.Minute), Text: "this machine slept for 31m"},
-					{At: scene.Now().Add(-39 * time.Minute), Text: "back: registered again, claim kept"}}
-			}).keys("l")
-		}},
+		{"log", nil, func(u *user) { u.running(eventful).keys("l") }},
 		{"detail-request", []func(*Options){doing(&doer{bodies: posted()})}, func(u *user) { u.running(keeping).keys("<").deeds("2") }},
 		{"detail-response", []func(*Options){doing(&doer{bodies: posted()})}, func(u *user) { u.running(keeping).keys("<").deeds("3") }},
 		{"detail-hops", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("/svc:ledger", "enter", "4") }},
@@ -260,9 +272,40 @@ func TestGolden(t *testing.T) {
 		}},
 		{"relay-lost", nil, func(u *user) {
 			u.running(func(s *control.Status) {
-				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayLost, Since: scene.Now().Add(-72 * time.Second), Error: "keepalive timeout"}
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayLost, Since: scene.Now().Add(-72 * time.Second), Error: "keepalive timeout",
+					Tries: 2, Next: scene.Now().Add(4 * time.Second)}
 			})
 		}},
+		{"token-ends", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayOK, Since: scene.Now().Add(-time.Hour), RoundTrip: .038}
+				s.Warnings = []string{"the token for the relay ends in 9 m 12 s (2026-03-02T14:11:27Z), and this session with it, unless relay_token_file holds a new one by then"}
+			})
+		}},
+		{"registry-down", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Registry.State, s.Registry.Since = registryUnreachable, scene.Now().Add(-95*time.Second)
+				s.Registry.Error = "dial tcp 127.0.0.1:8500: connect: connection refused"
+			})
+		}},
+		{"registry-unknown", nil, func(u *user) {
+			u.running(func(s *control.Status) { s.Registry.State, s.Registry.Since = "unknown", time.Time{} })
+		}},
+		{"sorted", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("o") }},
+		{"services-joined", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Services[0].Claim = &control.Claim{State: control.ClaimHeld, Since: "2026-03-02T13:20:00Z", From: "bob on desk-9"}
+				s.Services[1].Claim = &control.Claim{State: control.ClaimJoined, Holder: "carol on desk-3", Since: "2026-03-01T09:12:00Z"}
+			}).keys("s")
+		}},
+		{"services-claim-lost", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Services[0].State, s.Services[0].Note = control.StateClaimLost, "taken over by bob on desk-9"
+				s.Services[0].Claim = &control.Claim{State: control.ClaimLost}
+			}).keys("s")
+		}},
+		{"doctor", []func(*Options){doing(&doer{})}, func(u *user) { u.running().deeds("D") }},
+		{"news", nil, func(u *user) { u.running(eventful) }},
 		{"dropped", nil, func(u *user) {
 			u.running().send(batchMsg{at: scene.Now(), rows: scene.Stream(1318, 20), lost: 1310})
 		}},
@@ -284,9 +327,9 @@ func TestGolden(t *testing.T) {
 				if c.screen() != u.screen() {
 					t.Errorf("with color it says something else:\n%s", c.screen())
 				}
-				if size[0] == 80 {
-					golden(t, name+"-color", strings.ReplaceAll(c.m.View(), "\x1b", "^[")+"\n")
-				}
+				golden(t, name+"-color", strings.ReplaceAll(c.m.View(), "\x1b", "^[")+"\n")
+				// NO_COLOR leaves bold, faint and reverse.
+				golden(t, name+"-nocolor", strings.ReplaceAll(u.m.View(), "\x1b", "^[")+"\n")
 			})
 		}
 	}
@@ -302,10 +345,10 @@ func TestGolden(t *testing.T) {
 	t.Run("narrow side", func(t *testing.T) {
 		golden(t, "running-110x30", newUser(t, 110, 30).running().screen())
 	})
-	// With colour and with characters beyond ASCII: what the terminal gets.
-	t.Run("colour", func(t *testing.T) {
+	// With characters beyond ASCII: what the terminal gets.
+	t.Run("utf8", func(t *testing.T) {
 		u := newUser(t, 80, 24, func(o *Options) { o.Color, o.UTF8 = true, true }).running()
-		golden(t, "running-80x24-color", strings.ReplaceAll(u.m.View(), "\x1b", "^[")+"\n")
+		golden(t, "running-80x24-utf8", strings.ReplaceAll(u.m.View(), "\x1b", "^[")+"\n")
 	})
 }
 

@@ -125,6 +125,7 @@ type graph struct {
 	services map[string]*sides
 	own      map[string]bool // services of this session
 	more     int             // edges beyond the bound
+	all      figures         // of all its calls
 	nobody   uint64          // calls that lane itself had to answer: nobody served them
 	left     uint64          // calls of that time that are not in the list: they came too fast
 	each     float64         // for how many calls each in the list stands
@@ -182,6 +183,7 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[st
 		g.n++
 		at := int(e.Start.Sub(g.from) / step)
 		at = min(at, sparkSteps-1)
+		g.all.add(e, at)
 		g.edge(edge{caller(e, visits), callee(e), traffic.Route(e)}).add(e, at)
 		if e.Service == "" {
 			continue
@@ -211,6 +213,7 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[st
 			s.base.add(e, at)
 		}
 	}
+	slices.Sort(g.all.took)
 	for _, f := range g.edges {
 		slices.Sort(f.took)
 	}

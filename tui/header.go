@@ -69,7 +69,10 @@ func (m *model) header() string {
 		}
 	}
 
-	right := m.headerRight(false)
+	right := append(m.headerRight(false), m.headerFigures()...)
+	if leftWidth(parts)+rightWidth(right) > m.width {
+		right = m.headerRight(false)
+	}
 	if services >= 0 && leftWidth(parts)+rightWidth(right) > m.width {
 		// The totals stay, the rest gives way.
 		right = m.headerRight(true)
@@ -128,6 +131,15 @@ func (m *model) headerRight(short bool) []part {
 		out = totalParts(m.status.Counts, short)
 	}
 	return append(out, part{m.rateWord(), plain})
+}
+
+// headerFigures are those of all calls, where the services' stand below the list too.
+func (m *model) headerFigures() []part {
+	f := &m.graph.all
+	if f.n == 0 || !m.known || m.layout().services == 0 {
+		return nil
+	}
+	return []part{{"p95 " + f.quantile(.95) + " ms", plain}, {f.errors() + " failed", plain}}
 }
 
 // totalParts are a session's fallbacks, none of them too, and its errors if there

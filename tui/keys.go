@@ -44,6 +44,9 @@ const (
 	actExport
 	actClear
 	actProxy
+	actSort
+	actReconnect
+	actDoctor
 )
 
 // place is where a key works.
@@ -59,8 +62,9 @@ const (
 	inGraph
 	inEvents
 	inAnswers
+	inDoctor
 	// inTexts are the screens that lie over the list.
-	inTexts    = inServices | inHelp | inTry | inFallbacks | inGraph | inEvents | inAnswers
+	inTexts    = inServices | inHelp | inTry | inFallbacks | inGraph | inEvents | inAnswers | inDoctor
 	everywhere = inList | inDetail | inTexts
 )
 
@@ -90,6 +94,7 @@ func bindings() []binding {
 		bind(actTop, everywhere, "", "< home", "first line", "<", "home"),
 		bind(actBottom, everywhere, "", "> G end", "newest line, and follow", ">", "G", "end"),
 		bind(actOpen, inList, "enter detail", "enter", "show it in full", "enter"),
+		bind(actReconnect, everywhere, "R retry now", "R", "try again now what is lost", "R"),
 		bind(actBack, inDetail|inTexts, "esc back", "esc", "back; or end the filter", "esc", "enter"),
 		bind(actBack, inList, "", "esc", "", "esc"),
 		bind(actFilter, inList, "/ filter", "/", "filter the list", "/"),
@@ -99,6 +104,7 @@ func bindings() []binding {
 		bind(actGraph, everywhere, "g graph", "g", "graph: who called whom", "g"),
 		bind(actServices, everywhere, "s services", "s", "services, totals, session", "s"),
 		bind(actEvents, everywhere, "", "l", "log of the session", "l"),
+		deed(bind(actDoctor, everywhere, "D doctor", "D", "doctor: what is wrong", "D")),
 		bind(actNextTab, inDetail, "tab part", "tab", "next part of the detail", "tab", "right"),
 		bind(actPrevTab, inDetail, "", "shift+tab", "", "shift+tab", "left"),
 		bind(actTab, inList|inDetail, "", "1-5", "this part of the detail", "1", "2", "3", "4", "5"),
@@ -111,6 +117,7 @@ func bindings() []binding {
 		bind(actMark, inList|inDetail, "", "m", "mark the row, or unmark it", "m"),
 		bind(actPause, inList|inDetail, "space pause", "space", "freeze the list, or go on", " "),
 		bind(actFollow, inList, "", "f", "follow the newest, on/off", "f"),
+		bind(actSort, inList, "", "o", "other order of the list", "o"),
 		bind(actClear, inList, "", "x", "clear the list (asks)", "x"),
 		bind(actHelp, everywhere, "? help", "?", "this help", "?"),
 		bind(actQuit, everywhere, "q quit", "q", "quit", "q"),

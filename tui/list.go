@@ -2,6 +2,7 @@ package tui
 
 import (
 	"maps"
+	"slices"
 	"sort"
 
 	"lane/pkg/traffic"
@@ -20,7 +21,8 @@ type list struct {
 	next   uint64             // position of the next row; the oldest is next-n
 	n      int                // rows in the ring
 	filter traffic.Filter
-	shown  []uint64 // positions that the filter chooses, oldest first
+	order  order
+	shown  []uint64 // positions that the filter chooses, oldest first or in another order
 
 	// names is how wide the widest name so far is, whatever the filter chooses.
 	// It only grows: a column that followed what is visible would jump.
@@ -57,6 +59,7 @@ func (l list) add(rows []traffic.Exchange) list {
 		}
 		return l
 	}
+	keep := l.place()
 	for i := range rows {
 		if len(l.ring) < ringSize {
 			l.ring = append(l.ring, rows[i])
@@ -72,11 +75,29 @@ func (l list) add(rows []traffic.Exchange) list {
 		l.next++
 		l.n = min(l.n+1, ringSize)
 	}
+	oldest := l.next - uint64(l.n)
+	if l.order != byTime {
+		return l.reordered(keep, oldest)
+	}
 	gone := 0
-	for oldest := l.next - uint64(l.n); gone < len(l.shown) && l.shown[gone] < oldest; gone++ {
+	for ; gone < len(l.shown) && l.shown[gone] < oldest; gone++ {
 	}
 	l.shown = l.shown[gone:]
 	l.cur, l.top = l.cur-gone, l.top-gone
+	return l.settle()
+}
+
+// reordered sorts rows in that came, without those older than oldest; the cursor stays
+// on the row at position keep, at the same height, unless it stands on the first one:
+// there the order itself is what is watched.
+func (l list) reordered(keep, oldest uint64) list {
+	l.shown = slices.DeleteFunc(slices.Clone(l.shown), func(p uint64) bool { return p < oldest })
+	l = l.sort()
+	if l.cur > 0 {
+		if at := slices.Index(l.shown, keep); at >= 0 {
+			l.cur, l.top = at, l.top+at-l.cur
+		}
+	}
 	return l.settle()
 }
 
@@ -126,6 +147,11 @@ func (l list) choose(f traffic.Filter, keep uint64) list {
 			l.shown = append(l.shown, p)
 		}
 	}
+	if l.order != byTime {
+		l = l.sort()
+		l.cur = max(slices.Index(l.shown, keep), 0)
+		return l.settle()
+	}
 	l.cur = sort.Search(len(l.shown), func(i int) bool { return l.shown[i] >= keep })
 	return l.settle()
 }
@@ -140,10 +166,12 @@ func (l list) move(by int) list {
 	return l.settle()
 }
 
-// newest goes to the end and follows; a paused list goes on.
+// newest goes to the end and follows; a paused list goes on, and one in another order
+// only goes to its end.
 func (l list) newest() list {
 	l = l.resume()
-	l.follow = true
+	l.follow = l.order == byTime
+	l.cur = len(l.shown) - 1
 	return l.settle()
 }
 
@@ -196,7 +224,7 @@ func (l list) mark(seq uint64) list {
 
 // forget lets all rows go that are here: their numbers go on.
 func (l list) forget() list {
-	l.n, l.shown, l.cur, l.top, l.marked, l.follow = 0, nil, 0, 0, nil, true
+	l.n, l.shown, l.cur, l.top, l.marked, l.follow = 0, nil, 0, 0, nil, l.order == byTime
 	l.waiting = nil
 	return l.settle()
 }

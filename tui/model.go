@@ -27,6 +27,7 @@ const (
 	screenGraph
 	screenEvents
 	screenAnswers
+	screenDoctor
 )
 
 // place is whose keys work on the screen.
@@ -48,6 +49,8 @@ func (s screen) place() place {
 		return inEvents
 	case screenAnswers:
 		return inAnswers
+	case screenDoctor:
+		return inDoctor
 	}
 	return inList
 }
@@ -65,6 +68,8 @@ func (s screen) opener() action {
 		return actGraph
 	case screenEvents:
 		return actEvents
+	case screenDoctor:
+		return actDoctor
 	}
 	return actNone
 }
@@ -112,6 +117,8 @@ type model struct {
 	graph   graph
 	drawn   uint64 // the row up to which the graph was made
 	answers answers
+	// diagnosis is what D has found.
+	diagnosis diagnosis
 	// answered counts answers, and drawing is what is kept of a text.
 	answered uint64
 	drawing  drawing
@@ -121,6 +128,7 @@ type model struct {
 	version string
 	work    func(func(context.Context) tea.Msg) tea.Cmd
 	do      tea.Cmd // what the last message asks for
+	hurry   func()  // has the feed ask the session at once
 
 	notice  string // what the last key did, or did not do; until the next one
 	asking  bool   // "stop exposing?"
@@ -155,6 +163,9 @@ func newModel(o Options) model {
 	}
 	if o.Deeds == nil {
 		m.binds = slices.DeleteFunc(m.binds, func(b binding) bool { return b.deed })
+	}
+	if o.Demo { // it looks at the registry of the settings, which is not the demo's
+		m.binds = slices.DeleteFunc(m.binds, func(b binding) bool { return b.act == actDoctor })
 	}
 	if len(o.Try) > 0 {
 		m.binds = append(m.binds, tryKey())
@@ -207,6 +218,8 @@ func (m model) update(msg tea.Msg) model {
 			m = m.open(screenAnswers)
 		}
 		m.reading = scroll{}
+	case diagnosisMsg:
+		m = m.diagnosed(msg)
 	case doneMsg:
 		m.notice = msg.notice
 	}
@@ -330,6 +343,10 @@ func (m model) press(msg tea.KeyMsg) model {
 		return m.open(screenGraph)
 	case actEvents:
 		return m.open(screenEvents)
+	case actDoctor:
+		return m.examine()
+	case actReconnect:
+		return m.reconnect()
 	case actCopy, actCopySecrets, actReplay, actAgainst, actMark:
 		return m.pressRow(act)
 	}
@@ -466,6 +483,8 @@ func (m model) pressList(act action, msg tea.KeyMsg) model {
 	case actFollow:
 		if m.list.follow {
 			m.list.follow = false
+		} else if m.list.order != byTime {
+			m.list = m.list.sorted(byTime)
 		} else {
 			m.list = m.list.newest()
 		}
@@ -486,6 +505,9 @@ func (m model) pressList(act action, msg tea.KeyMsg) model {
 		m = m.openDetail()
 	case actProxy:
 		return m.copyProxy()
+	case actSort:
+		m.list = m.list.sorted((m.list.order + 1) % orders)
+		m.notice = "order: " + m.list.order.String()
 	case actExport:
 		if len(m.list.shown) == 0 {
 			m.notice = "there is no row to export"

@@ -321,7 +321,7 @@ func TestGoneAndBack(t *testing.T) {
 	down := statusMsg{at: scene.Now(), err: io.ErrUnexpectedEOF}
 	u := newUser(t, 80, 24).running().send(down)
 	down.at = down.at.Add(90 * time.Second)
-	u.send(down).wantScreen("SESSION GONE 90s", "being updated", "not:consul OK")
+	u.send(down).wantScreen("SESSION GONE 90s", "do not change", "not:consul OK")
 	if v := u.m.View(); !strings.Contains(v, "\x1b[2m") {
 		t.Error("history is not dimmed")
 	}

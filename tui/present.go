@@ -318,6 +318,7 @@ const (
 	registryFresh       = "fresh"
 	registryStale       = "stale"
 	registryUnreachable = "unreachable"
+	registryUnknown     = "unknown"
 )
 
 // registryWord is the registry's state, with its age if it is not fresh.
@@ -354,10 +355,32 @@ func relayWord(r *control.RelayStatus, now time.Time) (string, class) {
 		return "relay OK" + since, plain
 	case control.RelayLost:
 		return "relay LOST" + since, badText
+	case control.RelayConnecting:
+		return "relay CONNECTING" + since, warnText
 	case control.RelayReconnecting:
 		return "relay RECONNECTING" + since, warnText
 	}
 	return "relay ?", warnText
+}
+
+// retryWord says when a lost tunnel is tried again.
+func retryWord(r *control.RelayStatus, now time.Time) string {
+	s := "Trying again"
+	if r.Tries > 0 {
+		s = "Try " + strconv.Itoa(r.Tries+1)
+	}
+	if left := r.Next.Sub(now); !r.Next.IsZero() && left > 0 {
+		return s + " in " + strconv.Itoa(int((left+time.Second-1)/time.Second)) + "s, R at once."
+	}
+	return s + " now."
+}
+
+// outgoingWord says what a lost tunnel leaves of the calls of one's own.
+func outgoingWord(r *control.RelayStatus) string {
+	if r.Outgoing {
+		return "through the relay fails too"
+	}
+	return "goes on as before"
 }
 
 // problem is a line above the list: something that the user should know of now.
@@ -387,6 +410,7 @@ func problems(s control.Status, now time.Time, t text) []problem {
 	if r := s.Relay; r != nil && (r.State == control.RelayReconnecting || r.State == control.RelayLost) {
 		word, _ := relayWord(r, now)
 		bad(word+": the lane's callers get errors until it is back", note(r.Error, t))
+		out = append(out, problem{text: "   " + retryWord(r, now) + " What is called from here " + outgoingWord(r) + ".", class: badText})
 	}
 	if s.Registry.State == registryUnreachable || s.Registry.State == registryStale {
 		how := " has no leader"
@@ -394,6 +418,9 @@ func problems(s control.Status, now time.Time, t text) []problem {
 			how = " does not answer"
 		}
 		bad("registry "+t.clean(s.Registry.Address, 80)+how+"; routing by what was last known", note(s.Registry.Error, t))
+	}
+	if s.Registry.State == registryUnknown && s.State != control.SessionStarting {
+		out = append(out, problem{text: " ! nothing is known of the registry yet: requests wait for its first answer", class: warnText})
 	}
 	for _, w := range s.Warnings {
 		out = append(out, problem{text: " ! " + t.clean(w, 300), class: warnText})

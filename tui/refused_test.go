@@ -18,7 +18,12 @@ func heldRefusal() Refusal {
 // pressed is a refusal's screen after keys.
 func pressed(t *testing.T, w, h int, keys ...string) refused {
 	t.Helper()
-	next, _ := newRefused(heldRefusal(), Options{}).Update(tea.WindowSizeMsg{Width: w, Height: h})
+	return pressedWith(t, Options{}, w, h, keys...)
+}
+
+func pressedWith(t *testing.T, o Options, w, h int, keys ...string) refused {
+	t.Helper()
+	next, _ := newRefused(heldRefusal(), o).Update(tea.WindowSizeMsg{Width: w, Height: h})
 	for _, k := range keys {
 		msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
 		if named, ok := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "ctrl+c": tea.KeyCtrlC, "ctrl+u": tea.KeyCtrlU, "left": tea.KeyLeft}[k]; ok {
@@ -91,7 +96,15 @@ func TestGoldenRefused(t *testing.T) {
 				}
 				lines[i] = strings.TrimRight(l, " ")
 			}
-			golden(t, fmt.Sprintf("%s-%dx%d", name, s[0], s[1]), strings.Join(lines, "\n")+"\n")
+			name = fmt.Sprintf("%s-%dx%d", name, s[0], s[1])
+			golden(t, name, strings.Join(lines, "\n")+"\n")
+			for word, color := range map[string]bool{"-color": true, "-nocolor": false} {
+				raw := pressedWith(t, Options{Color: color}, s[0], s[1], keys...).View()
+				if hasColour(raw) != color {
+					t.Errorf("%s%s: colour on the screen is %v", name, word, !color)
+				}
+				golden(t, name+word, strings.ReplaceAll(raw, "\x1b", "^[")+"\n")
+			}
 		}
 	}
 	for _, s := range nasty {

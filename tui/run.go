@@ -97,11 +97,14 @@ func Run(ctx context.Context, src Source, o Options) error {
 			return f(c)
 		}
 	}
+	f := feed{src: src, now: o.Now, every: time.Second / time.Duration(o.FPS),
+		hurry: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+	m.hurry = f.asks
 	p, run := program(ctx, m, o)
+	f.send = p.Send
 
 	feedCtx, stop := context.WithCancel(ctx)
 	var feeds sync.WaitGroup
-	f := feed{src: src, send: p.Send, now: o.Now, every: time.Second / time.Duration(o.FPS)}
 	feeds.Go(func() { f.exchanges(feedCtx) })
 	feeds.Go(func() { f.status(feedCtx) })
 

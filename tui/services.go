@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -74,6 +75,7 @@ func (m *model) servicesText(w int) []cell {
 		p.field("Local", v.Local, plain)
 		p.field("Guard", v.Guard, plain)
 		p.field("Registry", registered(v), plain)
+		p.field("Claim", m.claimWord(&v), classOfClaim(v.Claim))
 		if f := m.graph.in(v.Name); f.n > 0 {
 			p.field("Traffic", f.perSecond(m.graph.span())+" requests/s in the lane, "+f.errors()+" failed, p50 "+f.quantile(.5)+" ms, p95 "+f.quantile(.95)+" ms, in the last "+age(m.graph.span().long), plain)
 		} else {
@@ -97,6 +99,10 @@ func (m *model) servicesText(w int) []cell {
 	if len(s.Services) > 0 {
 		p.field("At guard", breakdown(n.Guard), plain)
 	}
+	if r := s.Relay; r != nil {
+		word, c := relayWord(r, m.now)
+		p.field("Relay", r.URL+", "+strings.TrimPrefix(word, "relay ")+note(r.Error, p.t), c)
+	}
 	if s.Owner != "" {
 		p.field("Owner", lane.Holder(s.Owner, s.Host)+", process "+strconv.Itoa(s.PID), plain)
 	}
@@ -109,6 +115,51 @@ func (m *model) servicesText(w int) []cell {
 		p.put(0, "! "+warning, warnText)
 	}
 	return p.lines
+}
+
+// claimWord says who holds a service in this lane, and since when.
+func (m *model) claimWord(v *control.Service) string {
+	c := v.Claim
+	if c == nil {
+		return ""
+	}
+	since := ""
+	if c.Since != "" {
+		since = " since " + claimTime(c.Since, m.now, m.fixed.loc)
+	}
+	switch c.State {
+	case control.ClaimHeld:
+		s := "held by this session" + since
+		if c.Relay != "" {
+			s = "held for this session by the relay" + since
+		}
+		if c.From != "" {
+			s += ", taken over from " + c.From
+		}
+		return s
+	case control.ClaimJoined:
+		return "held by " + c.Holder + since + "; this session stands beside them"
+	case control.ClaimLost:
+		return "lost: callers do not find it here any more"
+	}
+	return strings.TrimSpace(c.State + " " + c.Holder + since)
+}
+
+func classOfClaim(c *control.Claim) class {
+	if c != nil && c.State == control.ClaimLost {
+		return badText
+	}
+	return plain
+}
+
+// claimTime is a claim's time as its holder's own clock had it, with the date only if
+// that is another one.
+func claimTime(s string, now time.Time, loc *time.Location) string {
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return s
+	}
+	return clock(at, now, loc)
 }
 
 // registered says under which name a service is in the registry, and who finds

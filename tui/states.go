@@ -15,7 +15,7 @@ func (m *model) connecting() []string {
 		for _, l := range wrap(why, m.width-4, 3) {
 			out = append(out, m.paint(badText, "  "+l))
 		}
-		out = append(out, "  Trying again each second; q leaves.")
+		out = append(out, "  Trying again each second, R at once; q leaves.")
 	}
 	return out
 }
@@ -60,7 +60,11 @@ func (m *model) empty() []string {
 	if s.Proxy != "" {
 		put("Proxy", "export HTTP_PROXY="+t.clean(s.Proxy, 100), plain)
 	}
-	return append(out, "", "  Requests to lane "+t.clean(string(s.Lane), 80)+" show here as they happen.")
+	out = append(out, "", "  Requests to lane "+t.clean(string(s.Lane), 80)+" show here as they happen.")
+	if m.deeds != nil && m.fixed.commands {
+		out = append(out, "  Nothing after a minute? D looks for what is wrong.")
+	}
+	return out
 }
 
 // tinyLines is the screen when there is no room: one line per exchange.

@@ -15,12 +15,15 @@ const (
 	wideWidth = 110
 	// From this on there is room for the services.
 	tallHeight, servicesMost = 30, 6
+	// And from this for what happened to the session.
+	newsHeight, newsMost = 36, 3
 )
 
 // layout is how a screen is divided, in lines and columns.
 type layout struct {
 	tiny     bool
 	side     int // width of the detail at the side, 0 if it is below
+	news     int // lines of what happened to the session, 0 for none
 	services int // lines of the services' strip, 0 for none
 	problems []problem
 	body     int // lines between the header and the status line
@@ -34,7 +37,7 @@ func (m model) layout() layout {
 		rows := max(h-1-len(m.tinyBottom()), 1)
 		return layout{tiny: true, rows: rows, page: rows}
 	}
-	l := layout{problems: m.problems()}
+	l := layout{problems: broken(m.problems(), w)}
 	if most := max(h/8, 2); len(l.problems) > most {
 		more := len(l.problems) - most + 1
 		l.problems = append(l.problems[:most-1:most-1], problem{text: "!! and " + plural(more, "more problem"), class: badText})
@@ -44,7 +47,10 @@ func (m model) layout() layout {
 	if n := len(m.status.Services); w >= wideWidth && h >= tallHeight && n > 0 {
 		l.services = min(n, servicesMost) + 2
 	}
-	l.rows = l.body - 1 - len(l.problems) - l.services
+	if w >= wideWidth && h >= newsHeight && len(m.status.History) > 0 {
+		l.news = min(len(m.status.History), newsMost) + 1
+	}
+	l.rows = l.body - 1 - len(l.problems) - l.services - l.news
 	if w >= wideWidth {
 		l.side = max(w/3, 44)
 	} else {
@@ -52,6 +58,26 @@ func (m model) layout() layout {
 	}
 	l.rows = max(l.rows, 1)
 	return l
+}
+
+// broken are problems of which each has a second line where the first is too narrow.
+func broken(all []problem, w int) []problem {
+	var out []problem
+	for _, p := range all {
+		if ansi.StringWidth(p.text) <= w {
+			out = append(out, p)
+			continue
+		}
+		mark := len(p.text) - len(strings.TrimLeft(p.text, " !"))
+		for i, line := range wrap(p.text[mark:], w-mark, 2) {
+			lead := p.text[:mark]
+			if i > 0 {
+				lead = strings.Repeat(" ", mark)
+			}
+			out = append(out, problem{text: lead + line, class: p.class})
+		}
+	}
+	return out
 }
 
 // problems are the session's and the UI's own, the worst first.
@@ -64,7 +90,7 @@ func (m *model) problems() []problem {
 		} else {
 			out = append(out,
 				problem{"!! The session does not answer: " + m.goneWord(), "", badText},
-				problem{text: "   Trying again. The rows below are history and are not being updated.", class: badText})
+				problem{text: "   Trying each second, R at once. The rows below are history, and do not change.", class: badText})
 		}
 		return out
 	}
@@ -115,6 +141,8 @@ func (m *model) lines() []string {
 		body = m.scrolled(l.page)
 	case !m.known:
 		body = m.connecting()
+	case m.list.n == 0 && begins(&m.status) && m.gone == nil:
+		body = append(m.problemLines(l), m.starting()...)
 	case m.list.n == 0 && len(m.list.waiting) == 0 && m.gone == nil:
 		body = append(m.problemLines(l), m.empty()...)
 	default:
@@ -193,6 +221,9 @@ func (m *model) listLines(l layout) []string {
 	if l.services > 0 {
 		out = append(append(out, m.rule("-")), m.serviceLines(l.services-1)...)
 	}
+	if l.news > 0 {
+		out = append(append(out, m.rule("-")), m.newsLines(l.news-1)...)
+	}
 	return out
 }
 
@@ -241,6 +272,8 @@ func (m *model) text() (lines []cell, at scroll) {
 		return m.fallbacksText(m.width - 2), m.reading
 	case screenGraph:
 		return m.graphText(m.width - 2), m.reading
+	case screenDoctor:
+		return m.diagnosisText(m.width - 2), m.reading
 	case screenEvents:
 		return m.eventsText(m.width - 2), m.reading
 	case screenAnswers:

@@ -43,7 +43,7 @@ type AgentConfig struct {
 type Event struct {
 	What       EventKind
 	Err        error             // Disconnected, Retrying: why; ClaimLost: a *Refusal
-	In         time.Duration     // Retrying: until the next try
+	In         time.Duration     // Disconnected, Retrying: until the next try
 	Claim      Claim             // Claimed, ClaimLost, Told
 	Facts      map[string]string // Claimed, Told: from the relay
 	Generation uint64            // Connected, Claimed: of the link
@@ -76,7 +76,8 @@ type Agent struct {
 
 	seq    atomic.Uint64
 	woken  chan struct{}
-	notify sync.Mutex // Notify is called by one at a time
+	again  chan struct{} // ends a pause between two tries
+	notify sync.Mutex    // Notify is called by one at a time
 
 	mu     sync.Mutex
 	link   *agentLink // the newest, when it stands
@@ -131,7 +132,7 @@ func newAgent(c AgentConfig, t timing) (*Agent, error) {
 	return &Agent{
 		conf: c, timing: t, log: c.Log, id: rand.Text(), url: u,
 		wall: func() time.Time { return time.Now().Round(0) }, mono: func() time.Duration { return time.Since(began) },
-		woken: make(chan struct{}, 1), wants: map[string]*want{}, shown: map[uint64]chan answer{}, reason: errors.New("nothing has been tried yet"),
+		woken: make(chan struct{}, 1), again: make(chan struct{}, 1), wants: map[string]*want{}, shown: map[uint64]chan answer{}, reason: errors.New("nothing has been tried yet"),
 	}, nil
 }
 
@@ -180,7 +181,7 @@ func (a *Agent) keep(ctx, live context.Context, wg *sync.WaitGroup) error {
 			continue
 		}
 		ever = true
-		began := time.Now()
+		began, lost := time.Now(), false
 		wg.Go(func() { l.run(live) })
 		a.with(l)
 		a.event(Event{What: Connected, Generation: l.generation})
@@ -199,9 +200,7 @@ func (a *Agent) keep(ctx, live context.Context, wg *sync.WaitGroup) error {
 			a.without(errors.New("the relay is about to end"))
 			a.event(Event{What: Draining})
 		case <-l.done:
-			err := l.reason()
-			a.without(err)
-			a.event(Event{What: Disconnected, Err: err})
+			lost = true
 			// What the token was refused for, a new one may be allowed: Token is asked
 			// again, and the relay's next no is final.
 		}
@@ -210,6 +209,11 @@ func (a *Agent) keep(ctx, live context.Context, wg *sync.WaitGroup) error {
 		}
 		in := backoff(failures, a.timing.retryMin, a.timing.retryMax)
 		failures++
+		if lost {
+			err := l.reason()
+			a.without(err)
+			a.event(Event{What: Disconnected, Err: err, In: in})
+		}
 		if !a.pause(ctx, in) {
 			// Ctrl-C between two links: the claims are released over the next one.
 			return a.last(live, generation, wg)
@@ -257,14 +261,28 @@ func final(err error, ever bool) bool {
 	return (errors.As(err, &cert) || errors.As(err, &client)) && !ever
 }
 
-// pause waits, unless the machine wakes. It reports whether ctx still lives.
+// Retry ends the pause before the next try, if there is one.
+func (a *Agent) Retry() {
+	select {
+	case a.again <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits, unless the machine wakes or somebody is in a hurry. It reports whether
+// ctx still lives.
 func (a *Agent) pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-a.again: // meant for a pause that is over
+	default:
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-a.woken:
+	case <-a.again:
 	case <-t.C:
 	}
 	return ctx.Err() == nil

@@ -196,3 +196,41 @@ func TestAClaimSaysWhyThereIsNoLink(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// An agent that waits to try again tries at once when it is told to; to one that does
+// not wait it means nothing.
+func TestRetryEndsTheWait(t *testing.T) {
+	t.Parallel()
+	r := startRelay(t, quick(), nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	slow := quick()
+	slow.retryMin, slow.retryMax = 1000*time.Hour, 1000*time.Hour // less than a minute of it once in a million
+	a := startAgent(t, slow, r, func(c *AgentConfig) { c.URL = "wss://" + l.Addr().String() })
+	for range 3 {
+		if e := a.want(t, Retrying); e.In == 0 {
+			t.Errorf("it does not say when: %+v", e)
+		}
+		for told := make(chan struct{}); told != nil; { // the pause begins behind the event
+			a.Retry()
+			select {
+			case e := <-a.events:
+				a.events <- e
+				told = nil
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+	b := startAgent(t, quick(), r, nil)
+	b.want(t, Connected)
+	b.Retry()
+	b.claim(t, orders(TCP))
+	for len(b.events) > 0 {
+		if e := <-b.events; e.What == Disconnected || e.What == Retrying {
+			t.Errorf("%+v", e)
+		}
+	}
+}

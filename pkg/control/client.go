@@ -232,6 +232,12 @@ func (c *Client) Stop(ctx context.Context, force bool) error {
 	return err
 }
 
+// Reconnect has the session try again at once what it waits to try again.
+func (c *Client) Reconnect(ctx context.Context) error {
+	var none struct{}
+	return c.do(ctx, http.MethodPost, "/v1/reconnect", &none)
+}
+
 // AllHeads asks for the heads of every row; 0 for none.
 const AllHeads = math.MaxInt32
 

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,12 +26,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a session that waits in Stop until it is let go.
 type fake struct {
 	stopping chan bool
+	again    atomic.Int32
 	left     error
 }
 
 func (f *fake) Status(context.Context) Status {
 	return Status{Schema: StatusSchema, Lane: "dev-alice", PID: os.Getpid(), Services: []Service{{Name: "orders"}}}
 }
+
+func (f *fake) Reconnect() { f.again.Add(1) }
 
 func (f *fake) Stop(_ context.Context, force bool) error {
 	f.stopping <- force
@@ -76,6 +80,9 @@ func TestSessionIsFoundAndEnds(t *testing.T) {
 	}
 	if _, ok := Holding(found, "dev-bob", "orders"); ok {
 		t.Error("a session of another lane was found")
+	}
+	if err := found[0].Client.Reconnect(ctx); err != nil || f.again.Load() != 1 {
+		t.Errorf("the session was asked %d times to try again: %v", f.again.Load(), err)
 	}
 	if err := found[0].Client.Stop(ctx, true); err != nil {
 		t.Fatal(err)

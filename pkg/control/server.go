@@ -24,6 +24,9 @@ type Session interface {
 	// Stop begins the end of the session and waits until it has ended, or ctx
 	// has; its error says what was left behind.
 	Stop(ctx context.Context, force bool) error
+	// Reconnect has the session try again at once what it waits to try again: its
+	// tunnel, its registrations, its claims. It does not wait for that.
+	Reconnect()
 }
 
 // Server serves one session's control API on a socket.
@@ -76,6 +79,10 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 			reply(w, http.StatusInternalServerError, failure{Error: err.Error()})
 			return
 		}
+		reply(w, http.StatusOK, struct{}{})
+	})
+	mux.HandleFunc("POST /v1/reconnect", func(w http.ResponseWriter, _ *http.Request) {
+		sess.Reconnect()
 		reply(w, http.StatusOK, struct{}{})
 	})
 	s.srv = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}

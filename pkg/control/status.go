@@ -30,6 +30,7 @@ type Status struct {
 	Services []Service      `json:"services"`
 	Counts   Counts         `json:"counts"`
 	Warnings []string       `json:"warnings,omitempty"`
+	Steps    []Step         `json:"steps,omitempty"`   // of a start that is under way, in their order
 	History  []Event        `json:"history,omitempty"` // the oldest first, 100 at most
 }
 
@@ -37,6 +38,13 @@ type Status struct {
 type Event struct {
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
+}
+
+// Step is a part of a start.
+type Step struct {
+	Name  string    `json:"name"` // registry | listen | prove | relay | session | claim | register | command
+	Began time.Time `json:"began"`
+	Took  float64   `json:"took,omitempty"` // in seconds; 0: it is not over
 }
 
 // RegistryStatus is what the session knows of its registry.
@@ -55,6 +63,8 @@ type RelayStatus struct {
 	RoundTrip float64   `json:"round_trip,omitempty"` // to the relay and back, in seconds, as last measured
 	Outgoing  bool      `json:"outgoing,omitempty"`   // calls to services go through it too
 	Error     string    `json:"error,omitempty"`      // why it is not ok
+	Tries     int       `json:"tries,omitempty"`      // without success since it was ok
+	Next      time.Time `json:"next,omitzero"`        // when it is tried again
 }
 
 // What a lane can be killed by.
@@ -111,7 +121,24 @@ type Service struct {
 	Local      string `json:"local"` // the local process, host:port
 	State      string `json:"state"`
 	Note       string `json:"note,omitempty"`
+	Claim      *Claim `json:"claim,omitempty"` // nil before it is taken
 }
+
+// Claim is what a session knows of a service's claim in its lane.
+type Claim struct {
+	State  string `json:"state"`            // held | joined | lost
+	Holder string `json:"holder,omitempty"` // who holds it
+	Since  string `json:"since,omitempty"`  // by the holder's clock
+	From   string `json:"from,omitempty"`   // whom this session has taken it over from
+	Relay  string `json:"relay,omitempty"`  // that holds it for its owner
+}
+
+// States of a claim.
+const (
+	ClaimHeld   = "held"
+	ClaimJoined = "joined" // somebody else holds it, and this session stands beside them
+	ClaimLost   = "lost"
+)
 
 // Counts are the session's totals since its start.
 type Counts struct {

@@ -101,6 +101,9 @@ func (s *session) take(ctx context.Context, v *service) error {
 	p := v.place()
 	err := s.claims.session.Claim(ctx, p.record)
 	var held *consul.ClaimHeldError
+	if err == nil {
+		v.holds(p.record.Since, "")
+	}
 	if !errors.As(err, &held) {
 		return err
 	}
@@ -131,6 +134,11 @@ func (s *session) take(ctx context.Context, v *service) error {
 	if err := s.claims.session.TakeOver(ctx, held.Held, p.record); err != nil {
 		return err
 	}
+	from := ""
+	if !mine || s.o.TakeOver {
+		from = lane.Holder(orSomebody(held.Held.Owner), held.Held.Host)
+	}
+	v.holds(p.record.Since, from)
 	if mine && !s.o.TakeOver {
 		if err := s.client.EndIfEmpty(ctx, held.Held.Session); err != nil {
 			s.o.Log.Warn("the session of before, which has died, stays until its time is over", "error", err)

@@ -7,6 +7,7 @@ import (
 
 	"lane/pkg/consul"
 	"lane/pkg/consul/consultest"
+	"lane/pkg/control"
 )
 
 func TestAClaimThatAnotherHolds(t *testing.T) {
@@ -14,6 +15,9 @@ func TestAClaimThatAnotherHolds(t *testing.T) {
 		w := newWorld(t, addr)
 		first := run(t, w.options("box"))
 		mine := first.up().Services[0]
+		if c := mine.Claim; c == nil || c.State != control.ClaimHeld || c.Since == "" || c.From != "" {
+			t.Errorf("the claim is said to be %+v", c)
+		}
 
 		o := w.options("desk")
 		o.Owner = "bob"
@@ -28,6 +32,9 @@ func TestAClaimThatAnotherHolds(t *testing.T) {
 		o.TakeOver = true
 		second := run(t, o)
 		his := second.up().Services[0]
+		if c := his.Claim; c == nil || c.State != control.ClaimHeld || !strings.HasPrefix(c.From, "alice") {
+			t.Errorf("the claim that was taken over is said to be %+v", c)
+		}
 		var lost *consul.ClaimLostError
 		if err := first.wait(); !errors.As(err, &lost) || lost.By.Owner != "bob" {
 			t.Errorf("the loser's Run = %v", err)

@@ -108,6 +108,7 @@ func (s *session) succeed(ctx context.Context, v *service) error {
 		return err
 	}
 	v.joins(lane.Claim{})
+	v.holds(p.record.Since, "")
 	s.event("the claim on %s is ours: its holder has gone", v.o.Name)
 	return s.tell()
 }

@@ -116,6 +116,8 @@ type link struct {
 	state string
 	since time.Time
 	err   error
+	tries int             // without success
+	next  time.Time       // of the next try
 	ends  time.Time       // of the token that the relay has taken; zero: not known
 	read  string          // the token that was read last
 	bad   string          // one that the relay did not take
@@ -290,7 +292,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 			close(l.first)
 		}
 		set(control.RelayOK)
-		l.err = nil
+		l.err, l.tries, l.next = nil, 0, time.Time{}
 		l.taken()
 	case tunnel.Disconnected, tunnel.Retrying: // behind Draining and Woke only the second one comes
 		if l.state == control.RelayOK {
@@ -301,6 +303,10 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		if e.Err != nil {
 			l.err = e.Err
 		}
+		if e.What == tunnel.Retrying {
+			l.tries++
+		}
+		l.next = now.Add(e.In)
 	case tunnel.Woke:
 		set(control.RelayReconnecting) // its connection may be dead: another one is made at once
 	case tunnel.Draining:
@@ -354,6 +360,9 @@ func (l *link) status() *control.RelayStatus {
 	}
 	if l.err != nil {
 		st.Error = l.err.Error()
+	}
+	if l.state != control.RelayOK {
+		st.Tries, st.Next = l.tries, l.next
 	}
 	return st
 }
@@ -465,6 +474,7 @@ func (f *far) Register(ctx context.Context) error {
 		return f.l.explain(err)
 	}
 	f.learn(got)
+	f.v.holds(f.l.s.o.Now().Format(timeForm), "")
 	f.report()
 	return nil
 }

@@ -47,6 +47,8 @@ type service struct {
 	proved   time.Time  // the last proof that callers reach it
 	unproven string     // why there was none since
 	holder   lane.Claim // who holds the claim, if that is not this session
+	since    string     // the claim is this session's, by its own clock; empty: it is not
+	from     string     // whom it was taken over from
 	notes    []string   // what its user should know of it
 }
 
@@ -247,5 +249,26 @@ func (v *service) status(session string) control.Service {
 	case v.holder.Session != "":
 		st.Note = fmt.Sprintf("beside the instance of %s on %s, who holds the claim", orSomebody(v.holder.Owner), v.holder.Host)
 	}
+	st.Claim = v.claimed()
 	return st
+}
+
+// claimed is the state of its claim, nil before there is one. The caller holds mu.
+func (v *service) claimed() *control.Claim {
+	switch {
+	case v.lost != "":
+		return &control.Claim{State: control.ClaimLost}
+	case v.holder.Session != "":
+		return &control.Claim{State: control.ClaimJoined, Holder: lane.Holder(orSomebody(v.holder.Owner), v.holder.Host), Since: v.holder.Since}
+	case v.since != "":
+		return &control.Claim{State: control.ClaimHeld, Since: v.since, From: v.from}
+	}
+	return nil
+}
+
+// holds notes that the claim is this session's from now on, and whom it had before.
+func (v *service) holds(since, from string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.since, v.from = since, from
 }

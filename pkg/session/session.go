@@ -59,6 +59,7 @@ type session struct {
 	guardian *guardian.Guardian // nil for a moment, when one has died
 	child    *child.Child
 	history  []control.Event
+	steps    []control.Step // of the start
 }
 
 // Run runs a session until ctx ends, its command ends, somebody stops it, its
@@ -185,10 +186,49 @@ func (s *session) at(ctx context.Context, name string) error {
 	if s.o.At != nil {
 		s.o.At(name)
 	}
+	s.step(name)
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// step notes that a step of the start begins, and with it that the one before is over.
+// "" is the end of the last one.
+func (s *session) step(name string) {
+	now := s.o.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.steps); n > 0 {
+		last := &s.steps[n-1]
+		if last.Name == name {
+			return // a claim for each service
+		}
+		if last.Took == 0 {
+			last.Took = max(now.Sub(last.Began).Seconds(), 1e-6)
+		}
+	}
+	if name != "" {
+		s.steps = append(s.steps, control.Step{Name: name, Began: now})
+	}
+}
+
+// Reconnect implements control.Session.
+func (s *session) Reconnect() {
+	s.mu.Lock()
+	link, held, services := s.link, s.claims, slices.Clone(s.services)
+	s.mu.Unlock()
+	if link != nil {
+		link.agent.Retry()
+	}
+	if held != nil {
+		held.session.Check()
+	}
+	for _, v := range services {
+		for _, p := range v.all() {
+			p.hold.Beat()
+		}
+	}
 }
 
 // Status implements control.Session.
@@ -211,6 +251,9 @@ func (s *session) Status(ctx context.Context) control.Status {
 	if s.child != nil {
 		st.Child = fmt.Sprintf("%s (process %d)", s.o.Command[0], s.child.PID())
 	}
+	if s.state == control.SessionStarting {
+		st.Steps = slices.Clone(s.steps)
+	}
 	if s.link != nil {
 		st.Relay = s.link.status()
 	}
@@ -231,7 +274,11 @@ func (s *session) Status(ctx context.Context) control.Status {
 		}
 	}
 	for _, v := range s.services {
-		st.Services = append(st.Services, v.status(s.state))
+		one := v.status(s.state)
+		if one.Claim != nil && s.link != nil {
+			one.Claim.Relay = s.link.o.URL
+		}
+		st.Services = append(st.Services, one)
 		st.Warnings = append(st.Warnings, v.told()...)
 	}
 	if ending != "" {
@@ -248,6 +295,7 @@ func (s *session) totals() control.Counts {
 }
 
 func (s *session) setState(state string) {
+	s.step("")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state = state
@@ -264,6 +312,12 @@ func (v view) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint6
 
 func (v view) Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error) {
 	return v.s.log.Batch(ctx, after, most)
+}
+
+// Reconnect has the session try again at once what it waits to try again.
+func (v view) Reconnect(context.Context) error {
+	v.s.Reconnect()
+	return nil
 }
 
 // Exchange is one exchange, with its bodies and its secrets, if it is still kept.
