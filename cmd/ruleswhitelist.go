@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"lane/pkg/consul"
 	"lane/pkg/printer"
@@ -107,10 +108,40 @@ func editWhitelist(ctx context.Context, f *factory, route string, users []string
 		return err
 	}
 	if asJSON {
-		return f.printJSON(rec)
+		err = f.printJSON(rec)
+	} else {
+		_, err = fmt.Fprintf(f.io.Out, "%s: %d changed, %d on the list\n", route, rec.Changed, len(rec.Users))
 	}
-	_, err = fmt.Fprintf(f.io.Out, "%s: %d changed, %d on the list\n", route, rec.Changed, len(rec.Users))
+	if err == nil && len(rec.Users) > 0 {
+		f.noteUnasked(ctx, client, route)
+	}
 	return err
+}
+
+// noteUnasked says so when no rule in force asks for a list: it may be a typing error,
+// and its users are never colored. Rules that cannot be read are no reason to fail.
+func (f *factory) noteUnasked(ctx context.Context, client *consul.Client, route string) {
+	set, name, err := activeSet(ctx, client)
+	if err != nil || set == nil { // those of a file are not known here
+		return
+	}
+	var asked []string
+	for _, r := range set.Rules() {
+		if r.Route != "" && !slices.Contains(asked, r.Route) {
+			asked = append(asked, r.Route)
+		}
+	}
+	if slices.Contains(asked, route) {
+		return
+	}
+	note := fmt.Sprintf("note: no rule asks for the whitelist %s (%s)", route, name)
+	switch near := meant(route, asked); {
+	case near != "":
+		note += "; did you mean " + near + "?"
+	case len(asked) > 0:
+		note += "; they ask for " + strings.Join(asked, ", ")
+	}
+	fmt.Fprintln(f.io.Err, note)
 }
 
 // ids are the users of a list, never null in JSON.

@@ -95,6 +95,9 @@ type Decision struct {
 	// Group is the active group that the baseline is reduced to, in an error that comes
 	// of it; else empty.
 	Group string
+	// Within is what the caller asks of env, tenant and zone, in an error that comes of
+	// it; else empty.
+	Within string
 	// PassOn is the tag that goes on with the request: what the carriers held,
 	// or the trace's lane where that overruled them, or none where an invalid
 	// tag was dropped. A kill switch changes nothing of it. Where it is invalid,

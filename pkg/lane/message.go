@@ -3,6 +3,7 @@ package lane
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // WarnClaimsUnknown is the warning of a decision that could not conclude an
@@ -49,6 +50,9 @@ func (d *Decision) Message() string {
 	case CodeNoInstances:
 		return fmt.Sprintf("the registry has no instance of %s", s)
 	case CodeHardConstraint:
+		if d.Within != "" {
+			return fmt.Sprintf("no instance of %s is in the caller's %s", s, d.Within)
+		}
 		return fmt.Sprintf("no instance of %s is in the caller's env, tenant and zone", s)
 	case CodeRegistryUnavailable:
 		if d.Reason == ReasonACLFiltered {
@@ -71,6 +75,23 @@ func (d *Decision) Message() string {
 		return fmt.Sprintf("no chosen instance of %s accepts a connection", s)
 	}
 	return string(d.Kind) + " " + string(d.Reason)
+}
+
+// within is what a caller asks of env, tenant and zone, as far as it is hard.
+func (r *Router) within(c *Caller) string {
+	var out []string
+	add := func(what, value string, hard bool) {
+		switch {
+		case hard && value != "":
+			out = append(out, fmt.Sprintf("%s %q", what, plain(value)))
+		case hard && what == "zone": // its lack is as hard
+			out = append(out, "lack of a zone")
+		}
+	}
+	add("env", c.Env, r.p.EnvRequired)
+	add("tenant", c.Tenant, true)
+	add("zone", c.Zone, r.p.Zone == ZoneRequired)
+	return strings.Join(out, ", ")
 }
 
 func name(service string) string {
@@ -134,7 +155,7 @@ func (d *Decision) Hint() string {
 	case CodeNoInstances:
 		return "check the service's name, and that it is registered in this datacenter"
 	case CodeHardConstraint:
-		return "compare the caller's env, tenant and zone with the instances' metadata"
+		return "the caller's are its settings env, tenant and zone, the instances' their metadata: lane explain shows each"
 	case CodeRegistryUnavailable:
 		if d.Reason == ReasonACLFiltered {
 			return "give the token the right service:read and node:read"

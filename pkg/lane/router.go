@@ -51,6 +51,9 @@ func (r *Router) DecideInto(d *Decision, c *Catalog, req *Request) {
 	if q.groupless { // here, and not by q: it would have every decision on the heap
 		d.Group = c.Switches.ActiveGroup[req.Service]
 	}
+	if d.Code == CodeHardConstraint {
+		d.Within = r.within(&req.Caller)
+	}
 	if d.Metrics == nil && len(d.metrics) > 0 {
 		d.Metrics = d.metrics
 	}

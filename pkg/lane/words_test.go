@@ -77,6 +77,39 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// A hard constraint that nobody fits is named with its values.
+func TestMessageNamesTheConstraint(t *testing.T) {
+	orders := NewService("orders", []Instance{{ID: "b1", Env: "test", Weight: 1, Health: Passing}}, nil)
+	orders.HasSnapshot = true
+	c := NewCatalog(Trust{State: Fresh}, nil, Switches{}, orders)
+	for _, x := range []struct {
+		p    Policy
+		c    Caller
+		want string
+	}{
+		{Policy{EnvRequired: true}, Caller{Env: "prdo"}, `no instance of orders is in the caller's env "prdo"`},
+		{Policy{EnvRequired: true}, Caller{Env: "test", Tenant: "a\nb", Zone: "eu"}, `no instance of orders is in the caller's env "test", tenant "a?b"`},
+		{Policy{Zone: ZoneRequired}, Caller{Zone: "eu"}, `no instance of orders is in the caller's zone "eu"`},
+	} {
+		p := DefaultPolicy()
+		p.EnvRequired = x.p.EnvRequired
+		if x.p.Zone != "" {
+			p.Zone = x.p.Zone
+		}
+		r, err := NewRouter(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := r.Decide(c, Request{Service: "orders", Caller: x.c})
+		if d.Message() != x.want {
+			t.Errorf("%s, want %s", d.Message(), x.want)
+		}
+		if d := r.Decide(c, Request{Service: "orders", Caller: Caller{Env: "test"}}); x.p.Zone == "" && (d.Within != "" || d.Kind != KindBaseline) {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
 // Where a switch leaves only one group, an error that comes of it says so, and one that
 // does not come of it says nothing of it.
 func TestErrorsNameTheActiveGroup(t *testing.T) {
