@@ -75,11 +75,31 @@ func (c *Client) LocalIP(ctx context.Context) (netip.Addr, error) {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
-		local, err := netip.ParseAddrPort(conn.LocalAddr().String())
-		ip = local.Addr().Unmap().WithZone("")
+		ip, err = ownIP(conn)
 		return err
 	})
 	return ip, err
+}
+
+// RouteIP is the address from which the system would reach the registry now, where it
+// last was. It sends nothing, and costs next to nothing.
+func (c *Client) RouteIP(ctx context.Context) (netip.Addr, error) {
+	at := c.reached.Load()
+	if c.socket != "" || at == nil {
+		return c.LocalIP(ctx)
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", *at) // to connect is to look for a route
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer func() { _ = conn.Close() }()
+	return ownIP(conn)
+}
+
+// ownIP is this machine's end of a connection.
+func ownIP(conn net.Conn) (netip.Addr, error) {
+	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	return local.Addr().Unmap().WithZone(""), err
 }
 
 // OwnDatacenter is the datacenter that this client reads: the one of the

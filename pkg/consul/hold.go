@@ -498,6 +498,24 @@ func (h *Hold) Drain(ctx context.Context) error {
 	return err
 }
 
+// Readdress has the registration stand at another address, under the same ID, and
+// returns when the catalog shows it there. Until then State says that it does not. A
+// failure leaves it to Run, and may be answered by another try.
+func (h *Hold) Readdress(ctx context.Context, address string, port int) error {
+	if err := h.take(ctx); err != nil {
+		return err
+	}
+	defer h.release()
+	h.reg.Address, h.reg.Port = address, port
+	if h.gone.Load() || !h.told {
+		return nil
+	}
+	_ = h.note(fmt.Errorf("it moves to %s", hostPort(address, port)))
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return h.note(h.establish(ctx))
+}
+
 // Deregister removes the registration and returns when the catalog no longer
 // shows it, or after 5 s with a *LeftoverError. An agent that does not know the
 // ID is a success. Nothing is registered again afterwards. The context must

@@ -51,6 +51,7 @@ type Client struct {
 	token      string
 	basic      *api.HttpBasicAuth        // nil: none
 	late       time.Duration             // how long what was cut off is waited for
+	reached    atomic.Pointer[string]    // where the registry last took a connection, by number
 	astray     atomic.Pointer[time.Time] // the last write of which nobody knows what became
 }
 
@@ -108,8 +109,7 @@ func Open(cfg Config) (*Client, error) {
 	transport := &http.Transport{
 		// No proxy of the environment: with lane's own variables set, lane
 		// would call itself.
-		Proxy:       nil,
-		DialContext: dialer.DialContext,
+		Proxy: nil,
 		// A custom TLSClientConfig keeps HTTP/1.1: each watch has a connection of
 		// its own, so one dead connection does not stall the others.
 		TLSClientConfig:     tlsConfig,
@@ -124,6 +124,14 @@ func Open(cfg Config) (*Client, error) {
 	c := &Client{late: lateFor, transport: transport, scheme: addr.scheme, hostport: addr.hostport,
 		socket: addr.socket, prefix: addr.prefix}
 	host := addr.hostport
+	transport.DialContext = func(ctx context.Context, network, at string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, at)
+		if err == nil {
+			at := conn.RemoteAddr().String()
+			c.reached.Store(&at)
+		}
+		return conn, err
+	}
 	if addr.socket != "" {
 		host = "localhost"
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {

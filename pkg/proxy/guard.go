@@ -27,7 +27,9 @@ type Guard struct {
 	nearby pool
 	dial   dialer
 	// place is where the instance stands in the registry.
-	place  atomic.Pointer[guardPlace]
+	place atomic.Pointer[guardPlace]
+	// at is the address in the registry.
+	at     atomic.Pointer[string]
 	served atomic.Uint64 // requests of the lane
 }
 
@@ -52,8 +54,8 @@ type GuardConfig struct {
 	// whether the process accepts.
 	Link  func(ctx context.Context) (net.Conn, error)
 	Ready func() bool
-	// Advertised is the address in the registry, host:port: never chosen for a
-	// bounce. The listener's own is added.
+	// Advertised is the address in the registry, host:port, until Readdressed: never
+	// chosen for a bounce. The default is the listener's own.
 	Advertised string
 	// Probes are paths that the guard answers itself: 200 while the local port
 	// accepts, else 503.
@@ -94,6 +96,7 @@ func NewGuard(t *Transport, cfg GuardConfig) (*Guard, error) {
 	}
 	g.local, g.nearby.dial = newWays(g.dial.dial), g.dial.dial
 	g.Moved(cfg.InstanceID)
+	g.at.Store(&cfg.Advertised)
 	g.srv = newServer(t, traffic.FrontGuard, g.line, g.handle, true, cfg.Drain)
 	return g, nil
 }
@@ -104,17 +107,27 @@ func (g *Guard) Moved(id string) {
 	g.place.Store(&guardPlace{id: id, decision: d.Header(&lane.Instance{ID: id})})
 }
 
+// Readdressed says that the instance has another address in the registry from now on.
+func (g *Guard) Readdressed(addr string) {
+	old := g.at.Swap(&addr)
+	g.t.guards.Store(addr, true)
+	if *old != addr {
+		g.t.guards.Delete(*old)
+	}
+}
+
 // Serve serves until ctx ends, then drains and returns when nothing of it runs.
 func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
-	if g.cfg.Advertised == "" {
-		g.cfg.Advertised = ln.Addr().String()
+	if *g.at.Load() == "" {
+		addr := ln.Addr().String()
+		g.at.Store(&addr)
 	}
 	if g.cfg.Here == nil {
 		own, _ := netip.ParseAddrPort(ln.Addr().String()) // no address: it is nobody's
 		g.cfg.Here = func(a netip.Addr) bool { return a.IsLoopback() || a == own.Addr().Unmap() }
 	}
-	g.t.guards.Store(g.cfg.Advertised, true)
-	defer g.t.guards.Delete(g.cfg.Advertised)
+	g.t.guards.Store(*g.at.Load(), true)
+	defer func() { g.t.guards.Delete(*g.at.Load()) }()
 	defer g.local.close()
 	defer g.nearby.close()
 	return g.srv.run(ctx, ln)
@@ -342,7 +355,7 @@ func (g *Guard) baseline(ctx context.Context, c *call) (*lane.Catalog, lane.Requ
 		Service: g.cfg.Service, Tag: c.got, ForceBaseline: true, Hops: c.passed,
 		TraceID: c.ex.TraceID, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start), Caller: t.caller,
 	}
-	ask.Caller.InstanceID, ask.Caller.Self = g.place.Load().id, g.cfg.Advertised
+	ask.Caller.InstanceID, ask.Caller.Self = g.place.Load().id, *g.at.Load()
 	return cat, ask
 }
 

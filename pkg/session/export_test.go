@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -35,3 +36,16 @@ func LookForBypass(o Options, every time.Duration) Options {
 	o.bypass = every
 	return o
 }
+
+// Moving returns o for a machine whose address f tells, looked at that often.
+func Moving(o Options, every time.Duration, f func(context.Context) (netip.Addr, error)) Options {
+	o.Advertise, o.address, o.detect = netip.Addr{}, every, f
+	return o
+}
+
+// Moves is how a new address is told from a moment's.
+type Moves struct{ moves }
+
+func NewMoves(known netip.Addr) *Moves { return &Moves{moves{known: known}} }
+
+func (m *Moves) Take(ip netip.Addr, err error) bool { return m.take(ip, err) }

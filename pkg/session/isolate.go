@@ -140,6 +140,8 @@ func (s *session) isolate(ctx, life context.Context, parts *parts, v *service, c
 // stands in both; it leaves the old one. there is called when it stands in both.
 // It may be called again after an error.
 func (s *session) move(ctx, life context.Context, parts *parts, v *service, mode string, name func(next *place) error, there func(next *place)) error {
+	v.turn.Lock()
+	defer v.turn.Unlock()
 	old, next := v.first(), v.place()
 	if next == old {
 		var err error

@@ -379,7 +379,7 @@ func (l *link) handle(ctx context.Context, c tunnel.Claim, _ tunnel.Header, st t
 	}
 	var d net.Dialer
 	dctx, cancel := context.WithTimeout(ctx, lookLimit)
-	conn, err := d.DialContext(dctx, "tcp", f.v.addr.String())
+	conn, err := d.DialContext(dctx, "tcp", f.v.at().String())
 	cancel()
 	if err != nil {
 		st.Abort(502, "the guard takes no connection")

@@ -120,8 +120,12 @@ type Options struct {
 	step time.Duration // bounds each step; 0 is stepLimit
 	hold consul.HoldOptions
 	here func(netip.Addr) bool // what the guards take for this machine
-	link time.Duration         // bounds what waits for the relay; 0 is linkLimit
-	tick time.Duration         // between two looks at what others do; 0 is lookAround
+	// detect tells this machine's address; nil: the one from which it reaches the
+	// registry. address is between two looks at it; 0 is lookAtAddress.
+	detect  func(context.Context) (netip.Addr, error)
+	address time.Duration
+	link    time.Duration // bounds what waits for the relay; 0 is linkLimit
+	tick    time.Duration // between two looks at what others do; 0 is lookAround
 }
 
 // View is a session as its viewer sees it.

@@ -13,11 +13,12 @@ import (
 // place is where a service stands in the registry: one registration, under the
 // service's own name or under its isolated one, and the claim that names it.
 type place struct {
-	mode   string // ModeShared or ModeIsolated
-	reg    consul.Registration
+	mode   string              // ModeShared or ModeIsolated
+	reg    consul.Registration // as it began: the address may be another one by now
 	hold   standing
 	record lane.Claim
-	far    *far // the same as hold where a relay registers; else nil
+	far    *far         // the same as hold where a relay registers; else nil
+	near   *consul.Hold // the same as hold where this session registers; else nil
 
 	touched  atomic.Bool // something may stand in the registry
 	stopBeat func()
@@ -46,9 +47,10 @@ func (s *session) newPlace(v *service, mode string) (*place, error) {
 	if mode == ModeIsolated {
 		name, id = consul.IsolatedName(s.o.Lane, v.o.Name), consul.IsolatedID(s.o.Lane, v.o.Name, s.o.Install)
 	}
+	at := v.at()
 	p := &place{mode: mode, reg: consul.Registration{
 		ID: id, Name: name, Service: v.o.Name, Lane: s.o.Lane,
-		Address: v.addr.Addr().String(), Port: int(v.addr.Port()), Owner: s.o.Owner, StartedAt: s.started.Format(timeForm),
+		Address: at.Addr().String(), Port: int(at.Port()), Owner: s.o.Owner, StartedAt: s.started.Format(timeForm),
 		Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone, Version: s.o.Version,
 	}}
 	if err := p.reg.Validate(); err != nil {
@@ -58,7 +60,8 @@ func (s *session) newPlace(v *service, mode string) (*place, error) {
 		p.far = s.link.claim(s, v, p)
 		p.hold = p.far
 	} else {
-		p.hold = s.client.NewHold(p.reg, s.o.hold)
+		p.near = s.client.NewHold(p.reg, s.o.hold)
+		p.hold = p.near
 	}
 	return p, nil
 }
@@ -71,9 +74,13 @@ func (s *session) prepare(ctx context.Context, v *service, t *proxy.Transport) e
 		return err
 	}
 	v.places, v.secret = []*place{p}, "/.lane/proof/"+rand.Text()
+	here := s.o.here
+	if here == nil {
+		here = v.ownAddr
+	}
 	v.guard, err = proxy.NewGuard(t, proxy.GuardConfig{
-		Lane: s.o.Lane, Service: v.o.Name, InstanceID: p.reg.ID, Local: v.o.Local, Advertised: v.addr.String(),
-		Probes: s.o.Probes, Reject: s.o.Reject || s.link != nil, Drain: lastCalls, Strayed: v.strayed, Here: s.o.here, Proof: v.secret,
+		Lane: s.o.Lane, Service: v.o.Name, InstanceID: p.reg.ID, Local: v.o.Local, Advertised: v.at().String(),
+		Probes: s.o.Probes, Reject: s.o.Reject || s.link != nil, Drain: lastCalls, Strayed: v.strayed, Here: here, Proof: v.secret,
 	})
 	return err
 }

@@ -87,24 +87,25 @@ func (s *session) proof(ctx context.Context, v *service) error {
 			return err
 		}
 	}
-	_, id, _, addr := v.place().where(v.addr.String())
+	at := v.at().String()
+	_, id, _, addr := v.place().where(at)
 	if err := shows(cat, v.o.Name, id, addr); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.addr.String()+v.secret, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+v.secret, nil)
 	if err != nil {
 		return err
 	}
 	t := &http.Transport{Proxy: nil, DisableKeepAlives: true}
 	res, err := t.RoundTrip(req)
 	if err != nil {
-		return fmt.Errorf("the guard at %s does not answer: %w", v.addr, err)
+		return fmt.Errorf("the guard at %s does not answer: %w", at, err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusNoContent && res.StatusCode != http.StatusServiceUnavailable {
-		return fmt.Errorf("somebody else answers at %s: %s", v.addr, res.Status)
+		return fmt.Errorf("somebody else answers at %s: %s", at, res.Status)
 	}
 	return nil // that the port is closed is said by a state of its own
 }

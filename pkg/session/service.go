@@ -30,8 +30,8 @@ const (
 type service struct {
 	o       Service
 	log     *slog.Logger
-	addr    netip.AddrPort // the guard's, as registered
 	guard   *proxy.Guard
+	door    *door
 	started time.Time
 
 	pinned bool            // an operator's policy is to stay under the own name
@@ -39,17 +39,23 @@ type service struct {
 	secret string          // path at which its guard answers this session alone
 	stop   func()          // ends what follows the local process and the callers
 
+	turn   sync.Mutex   // one change of where it stands at a time
+	astray bool         // guarded by turn: it listens where it is not registered yet
+	ln     net.Listener // guarded by turn: the newest of its door
+
 	mu       sync.Mutex
-	places   []*place   // the newest last; more than one only while it moves
-	open     bool       // the local process is healthy
-	why      string     // it is not
-	lost     string     // the claim is gone
-	proved   time.Time  // the last proof that callers reach it
-	unproven string     // why there was none since
-	holder   lane.Claim // who holds the claim, if that is not this session
-	since    string     // the claim is this session's, by its own clock; empty: it is not
-	from     string     // whom it was taken over from
-	notes    []string   // what its user should know of it
+	addr     netip.AddrPort // the guard's, as registered
+	former   netip.Addr     // the address before that one
+	places   []*place       // the newest last; more than one only while it moves
+	open     bool           // the local process is healthy
+	why      string         // it is not
+	lost     string         // the claim is gone
+	proved   time.Time      // the last proof that callers reach it
+	unproven string         // why there was none since
+	holder   lane.Claim     // who holds the claim, if that is not this session
+	since    string         // the claim is this session's, by its own clock; empty: it is not
+	from     string         // whom it was taken over from
+	notes    []string       // what its user should know of it
 }
 
 func newService(o Service, log *slog.Logger, now time.Time) *service {
@@ -116,9 +122,10 @@ func (v *service) prove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", v.addr.String())
+	at := v.at().String()
+	c, err := d.DialContext(ctx, "tcp", at)
 	if err != nil {
-		return &UnreachableError{Addr: v.addr.String(), Err: err}
+		return &UnreachableError{Addr: at, Err: err}
 	}
 	return c.Close()
 }
@@ -224,7 +231,7 @@ func (v *service) setLost(why string) {
 func (v *service) status(session string) control.Service {
 	p := v.place()
 	confirmed, err := p.hold.State()
-	name, id, mode, addr := p.where(v.addr.String())
+	name, id, mode, addr := p.where(v.at().String())
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	proved, why := v.proofAge()

@@ -147,7 +147,7 @@ func (s *session) listenGuards(ctx, life context.Context, parts *parts, t *proxy
 	}
 	if !ip.IsValid() {
 		err := s.within(ctx, func(ctx context.Context) (err error) {
-			ip, err = s.client.LocalIP(ctx)
+			ip, err = s.detect(ctx)
 			return err
 		})
 		if err != nil {
@@ -164,14 +164,15 @@ func (s *session) listenGuards(ctx, life context.Context, parts *parts, t *proxy
 		if err != nil {
 			return errors.Join(err, ln.Close())
 		}
-		v.addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
+		v.moveTo(netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()))
 		if err := s.prepare(ctx, v, t); err != nil {
 			return errors.Join(err, ln.Close())
 		}
 		s.mu.Lock()
 		s.services = append(s.services, v)
 		s.mu.Unlock()
-		parts.run(life, func(ctx context.Context) error { return v.guard.Serve(ctx, ln) })
+		v.door, v.ln = newDoor(ln), ln
+		parts.run(life, func(ctx context.Context) error { return v.guard.Serve(ctx, v.door) })
 	}
 	return nil
 }
@@ -210,7 +211,7 @@ func (s *session) register(ctx, life context.Context, parts *parts) error {
 		v.stop = parts.until(life, follow...)
 	}
 	if len(s.services) > 0 && s.link == nil {
-		s.endWrites = parts.until(life, s.active)
+		s.endWrites = parts.until(life, s.active, s.watchAddress)
 	}
 	if err := s.warmUp(ctx); err != nil {
 		return err
