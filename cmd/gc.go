@@ -20,6 +20,8 @@ type gcOptions struct {
 	dryRun bool
 	yes    bool
 	json   bool
+	// goneRelays has the claims of relays that are gone removed too.
+	goneRelays bool
 }
 
 // gcLimit bounds all that `lane gc` asks and writes.
@@ -43,16 +45,22 @@ liveness check that passes, keys of claims that nobody holds, and the claims of
 sessions of this machine that have died; on this machine, sockets of dead sessions,
 and their logs, but the newest of each lane.
 
+The claims of a relay that has died stand for 10 to 20 minutes, so that the lane's
+callers get an error, and not the baseline, until its laptop is at another relay. They
+are listed, and left, unless --gone-relays says that nobody comes back.
+
 Nothing that lives is removed: before each removal the registry is asked once more,
 and no clock is ever asked. What lane has not registered is not touched. An instance
 is removed by the agent with which it is registered, and by no other: one of another
 agent is listed with its node, and is left.`,
 		Example: `  lane gc --dry-run
-  lane gc --yes`,
+  lane gc --yes
+  lane gc --gone-relays --dry-run`,
 		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return runGC(c.Context(), f, o) },
 	}
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only list it")
+	c.Flags().BoolVar(&o.goneRelays, "gone-relays", false, "also remove the claims of relays that are gone for good")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "remove it without a question")
 	jsonFlag(c, &o.json)
 	return c
@@ -68,6 +76,7 @@ func runGC(ctx context.Context, f *factory, o *gcOptions) error {
 	if err != nil {
 		return err
 	}
+	here.goneRelays = o.goneRelays
 	client, err := f.registry()
 	if err != nil {
 		return err

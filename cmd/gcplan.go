@@ -18,7 +18,7 @@ import (
 // What a dead session may have left.
 const (
 	gcInstance = "instance"
-	gcClaim    = "claim" // held by the registry's session of a process that has died
+	gcClaim    = "claim" // held by the registry's session of a process, or of a relay, that has died
 	gcKey      = "key"   // of a claim that nobody holds
 	gcSocket   = "socket"
 	gcLog      = "log"
@@ -46,6 +46,7 @@ type machine struct {
 	install, host string
 	seen          control.Seen
 	logs          []string // of all detached sessions, the oldest first
+	goneRelays    bool     // the claims of relays that are gone are to go too
 }
 
 // remainsHere looks at this machine, and changes nothing: it makes no directory, and
@@ -120,6 +121,7 @@ func planGC(r consul.Remains, m machine) (items []gcItem) {
 		p.byService[string(h.Lane)+"/"+h.Service] = h
 	}
 	p.findDeadSessions()
+	p.findGoneRelays()
 	for _, h := range r.Claims {
 		it := gcItem{Lane: string(h.Lane), Service: h.Service, ID: "lane/declared/" + string(h.Lane) + "/" + h.Service, Owner: h.Owner}
 		switch {
@@ -130,6 +132,12 @@ func planGC(r consul.Remains, m machine) (items []gcItem) {
 			claims := p.deadSessions[h.Session]
 			it.Kind, it.Why = gcClaim, "its session on this machine has died"
 			it.do = func(ctx context.Context, c *consul.Client) error { return c.RemoveClaims(ctx, h.Session, claims) }
+		case p.goneRelays[h.Session]:
+			it.Kind, it.Why = gcClaim, "its relay "+h.Relay+" is gone: neither that nor the instance is registered"
+			it.do = func(ctx context.Context, c *consul.Client) error { return c.RemoveRelayClaims(ctx, h.Session) }
+			if !m.goneRelays {
+				it.Kept = it.Why + "; until Consul removes it, within twice the --claim-ttl of the relay, its laptop may come back by another one; --gone-relays removes it"
+			}
 		default:
 			continue
 		}
@@ -151,6 +159,7 @@ type gcPlan struct {
 	m            machine
 	byService    map[string]consul.Held
 	deadSessions map[string][]lane.Claim // of this machine's processes that have died
+	goneRelays   map[string]bool         // sessions of relays that have died
 }
 
 // mine reports whether this installation on this machine has made something, and
@@ -181,6 +190,23 @@ func (p *gcPlan) findDeadSessions() {
 	}
 	for s := range alive {
 		delete(p.deadSessions, s)
+	}
+}
+
+// findGoneRelays finds the registry's sessions of relays that are gone. What a session
+// that runs here has by one is left: it is on its way to the next relay.
+func (p *gcPlan) findGoneRelays() {
+	by := map[string][]lane.Claim{}
+	for _, h := range p.Claims {
+		if h.Session != "" {
+			by[h.Session] = append(by[h.Session], h.Claim)
+		}
+	}
+	p.goneRelays = map[string]bool{}
+	for session, claims := range by {
+		p.goneRelays[session] = p.RelayGone(claims) && !slices.ContainsFunc(claims, func(c lane.Claim) bool {
+			return c.Install == p.m.install && (!p.m.told() || p.m.holds(c.Lane, c.Service))
+		})
 	}
 }
 

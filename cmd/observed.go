@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"time"
 
 	"lane/pkg/accesslog"
 	adminport "lane/pkg/admin"
@@ -48,6 +49,7 @@ type observed struct {
 	admin   *adminport.Server // nil: none
 	access  *accesslog.Log    // nil: none
 	hold    *consul.Hold      // nil: not announced
+	id      string            // by which it is announced
 	// hangups say that the access log's file was moved away; nil: nobody says so.
 	hangups <-chan struct{}
 	reopen  func()
@@ -116,6 +118,7 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 				reg.ID = consul.BaselineID(reg.Service, reg.Address, reg.Port)
 			}
 		}
+		w.id = reg.ID
 		w.hold = at.client.NewHold(reg, consul.HoldOptions{App: true, AppNote: "it serves", Log: f.logger(slog.LevelWarn)})
 	}
 	return w, nil
@@ -185,6 +188,22 @@ func (w *observed) announced(ctx context.Context) error {
 		err = fmt.Errorf("announce it in the registry (--announce=false does without): %w", err)
 	}
 	return errors.Join(err, w.hold.Deregister(context.WithoutCancel(ctx)))
+}
+
+// announcedAs is the ID by which it is in the registry, and "" if it is not, or not soon.
+func (w *observed) announcedAs(ctx context.Context) string {
+	if w.hold == nil {
+		return ""
+	}
+	soon := time.NewTimer(2 * time.Second)
+	defer soon.Stop()
+	select {
+	case <-w.hold.Shown():
+		return w.id
+	case <-soon.C:
+	case <-ctx.Done():
+	}
+	return ""
 }
 
 // addr is the admin port's line for who has started the router.

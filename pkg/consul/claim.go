@@ -22,12 +22,13 @@ type claimValue struct {
 	ID         string `json:"id"`
 	Since      string `json:"since"`
 	Relay      string `json:"relay,omitempty"`
+	RelayID    string `json:"relay_id,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
 }
 
 func encodeClaim(c lane.Claim) []byte {
 	data, err := json.Marshal(claimValue{Owner: c.Owner, Host: c.Host, Install: c.Install, Session: c.Session,
-		Mode: c.Mode, Registered: c.Registered, ID: c.ID, Since: c.Since, Relay: c.Relay, Generation: c.Generation})
+		Mode: c.Mode, Registered: c.Registered, ID: c.ID, Since: c.Since, Relay: c.Relay, RelayID: c.RelayID, Generation: c.Generation})
 	if err != nil {
 		panic(err) // strings always marshal
 	}
@@ -46,7 +47,7 @@ func decodeClaim(p *api.KVPair) (lane.Claim, bool) {
 	_ = json.Unmarshal(p.Value, &v) // a claim with an unreadable value is still a claim
 	c := lane.Claim{Lane: lane.Name(l), Service: service, Owner: v.Owner, Host: v.Host, Install: v.Install,
 		Session: p.Session, Mode: v.Mode, Registered: v.Registered, ID: v.ID, Since: v.Since,
-		Relay: v.Relay, Generation: v.Generation}
+		Relay: v.Relay, RelayID: v.RelayID, Generation: v.Generation}
 	if c.Registered != IsolatedName(c.Lane, service) {
 		// Any other name would let a claim bring a foreign service's instances in.
 		c.Registered = service

@@ -36,6 +36,9 @@ type Held struct {
 type Remains struct {
 	Entries []Entry
 	Claims  []Held
+	// Relays are the IDs of all registered relays, healthy or not; read only where a
+	// claim names one.
+	Relays []string
 }
 
 // Remains reads them. Instances whose ID is not of our form are not among them.
@@ -71,7 +74,70 @@ func (c *Client) Remains(ctx context.Context) (Remains, error) {
 		r.Entries = append(r.Entries, entries...)
 	}
 	slices.SortFunc(r.Entries, func(a, b Entry) int { return strings.Compare(a.ID+" "+a.Node, b.ID+" "+b.Node) })
-	return r, nil
+	if slices.ContainsFunc(r.Claims, func(h Held) bool { return h.RelayID != "" }) {
+		r.Relays, err = c.idsOf(ctx, RelayService)
+	}
+	return r, err
+}
+
+// idsOf are the IDs of all instances of a service, on any node and in any health.
+func (c *Client) idsOf(ctx context.Context, name string) (ids []string, err error) {
+	err = c.do(ctx, "read "+name, needReads, func(ctx context.Context) error {
+		o := query(ctx)
+		o.RequireConsistent = true // what is removed by it must be so now
+		all, meta, err := c.api.Health().Service(name, "", false, o)
+		for _, e := range all {
+			if e.Service != nil {
+				ids = append(ids, e.Service.ID)
+			}
+		}
+		if err == nil && meta.ResultsFilteredByACLs {
+			return &DeniedError{What: "read " + name, Need: needReads}
+		}
+		return err
+	})
+	return ids, err
+}
+
+// RelayGone reports whether nothing is left of a relay but its session and claims: neither
+// it nor an instance of the claims is registered anywhere, in whatever health. By what is
+// there and not by a clock, that is so two minutes after a relay has died, and at once
+// after one that has ended in order. It is false for a claim that does not say by which ID
+// its relay is registered.
+func (r *Remains) RelayGone(claims []lane.Claim) bool {
+	for _, cl := range claims {
+		if cl.Relay == "" || cl.RelayID == "" || slices.Contains(r.Relays, cl.RelayID) ||
+			slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.ID == cl.ID }) {
+			return false
+		}
+	}
+	return len(claims) > 0
+}
+
+// RemoveRelayClaims ends the session of a relay that is gone, and with it its claims. It
+// looks once more, right before: when the relay or an instance is registered by now, or
+// one of the claims is another's, they stay, and the error is a *StillThereError.
+func (c *Client) RemoveRelayClaims(ctx context.Context, session string) error {
+	now, err := c.Remains(ctx)
+	if err != nil {
+		return err
+	}
+	var claims []lane.Claim
+	for _, h := range now.Claims {
+		if h.Session == session {
+			claims = append(claims, h.Claim)
+		}
+	}
+	switch {
+	case len(claims) == 0:
+		return nil // they were taken over, or removed, meanwhile
+	case !now.RelayGone(claims):
+		return &StillThereError{ID: claimKey(claims[0].Lane, claims[0].Service), Why: "its relay, or an instance of it, is registered by now"}
+	}
+	return c.do(ctx, "end the relay's session", `session:write on every node (session_prefix "")`, func(ctx context.Context) error {
+		_, err := c.api.Session().Destroy(session, write(ctx))
+		return err
+	})
 }
 
 // entries are the instances of our form under a name, of one ID if it is given.

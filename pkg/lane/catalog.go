@@ -59,6 +59,7 @@ type Claim struct {
 	Since      string // the holder's own clock: shown, never computed with
 	Active     string // the same, of its last request; empty: none, or not known
 	Relay      string // the relay that holds it for its owner; empty: the owner's own session does
+	RelayID    string // with Relay: the ID by which that relay is registered itself; empty: it is not
 	Generation uint64 // with Relay: grows with each link of an installation
 }
 

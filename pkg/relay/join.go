@@ -124,7 +124,7 @@ func (e *served) succeed(ctx context.Context) error {
 	h := e.holder
 	e.mu.Unlock()
 	e.change.Lock()
-	e.record = e.r.record(e, e.place(), h)
+	e.record = e.r.record(ctx, e, e.place(), h)
 	err := e.r.claim(ctx, e, h, false)
 	e.change.Unlock()
 	if err != nil {

@@ -37,6 +37,9 @@ type Options struct {
 	Verifier *token.Verifier
 	// Name is what claims say of who holds them.
 	Name string
+	// Announced is the ID by which the relay itself is in the registry, and "" if it is
+	// not, for those who look whether it is gone; nil: it never is. It may take a moment.
+	Announced func(context.Context) string
 	// Advertise is the address at which claims are registered, and on which their
 	// ports listen.
 	Advertise netip.Addr

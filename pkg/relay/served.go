@@ -177,7 +177,7 @@ func (r *relay) establish(ctx context.Context, e *served, h tunnel.Holder, c tun
 // seat takes the claim, or, for who wants to join its holder, a place beside that one;
 // which place it is then.
 func (r *relay) seat(ctx context.Context, e *served, p *place, h tunnel.Holder, c tunnel.Claim) (*place, error) {
-	e.record = r.record(e, p, h)
+	e.record = r.record(ctx, e, p, h)
 	err := r.claim(ctx, e, h, c.Takeover)
 	var held *consul.ClaimHeldError
 	switch {
@@ -277,8 +277,12 @@ func (r *relay) newPlace(e *served, h tunnel.Holder, c tunnel.Claim, mode string
 	return p, nil
 }
 
-func (r *relay) record(e *served, p *place, h tunnel.Holder) lane.Claim {
-	return lane.Claim{Lane: p.reg.Lane, Service: p.reg.Service, Owner: h.Subject, Host: h.Host, Install: h.Install, Mode: p.mode,
+func (r *relay) record(ctx context.Context, e *served, p *place, h tunnel.Holder) lane.Claim {
+	id := ""
+	if r.o.Announced != nil {
+		id = r.o.Announced(ctx)
+	}
+	return lane.Claim{RelayID: id, Lane: p.reg.Lane, Service: p.reg.Service, Owner: h.Subject, Host: h.Host, Install: h.Install, Mode: p.mode,
 		Registered: p.reg.Name, ID: p.reg.ID, Since: r.o.Now().Format(time.RFC3339), Relay: r.o.Name, Generation: h.Generation}
 }
 
