@@ -133,6 +133,8 @@ var forbidden = []struct {
 	{"tunnel", "os/exec", "a tunnel starts nothing"},
 	{"pkg/compare", "os/...", "what differs between two answers is decided without I/O"},
 	{"pkg/compare", "lane/...", "what differs between two answers depends on no lane"},
+	{"pkg/describe", "net", "a server is asked by the way that its caller has"},
+	{"pkg/describe", "lane/pkg/proxy", "a server is asked by the way that its caller has"},
 	{"pkg/har", "os/...", "an archive is bytes, wherever they go"},
 	{"pkg/har", "lane/pkg/proxy", "recording does not know who records"},
 	{"tui", "net/http", "what a key asks for is sent by whoever owns the engine"},
@@ -162,6 +164,7 @@ var owners = map[string]string{
 	"github.com/klauspost/compress":      "pkg/traffic",
 	"github.com/prometheus/common":       "pkg/metrics",
 	"github.com/prometheus/client_model": "pkg/metrics",
+	"google.golang.org/protobuf":         "pkg/describe",
 }
 
 func matches(pattern, name string) bool {

@@ -26,6 +26,7 @@ import (
 type deeds struct {
 	f         *factory
 	whole     func(ctx context.Context, seq uint64) (traffic.Exchange, error)
+	messages  func(ctx context.Context, seq uint64) (traffic.Messages, error)
 	reconnect func(ctx context.Context) error
 	// status is asked each time: a session that was started again has another proxy.
 	status func(ctx context.Context) (control.Status, error)
@@ -36,6 +37,7 @@ var _ tui.Deeds = (*deeds)(nil)
 // kept is a session in this process, which has its exchanges whole.
 type kept interface {
 	Exchange(seq uint64) (traffic.Exchange, bool)
+	Messages(ctx context.Context, seq uint64) (traffic.Messages, error)
 	Reconnect(ctx context.Context) error
 }
 
@@ -44,9 +46,9 @@ type kept interface {
 func (f *factory) deedsFor(src tui.Source) tui.Deeds {
 	switch s := src.(type) {
 	case remote:
-		return &deeds{f: f, whole: s.c.Whole, reconnect: s.c.Reconnect, status: s.Status}
+		return &deeds{f: f, whole: s.c.Whole, messages: s.c.Messages, reconnect: s.c.Reconnect, status: s.Status}
 	case kept:
-		return &deeds{f: f, reconnect: s.Reconnect, status: src.Status, whole: func(_ context.Context, seq uint64) (traffic.Exchange, error) {
+		return &deeds{f: f, messages: s.Messages, reconnect: s.Reconnect, status: src.Status, whole: func(_ context.Context, seq uint64) (traffic.Exchange, error) {
 			e, ok := s.Exchange(seq)
 			if !ok {
 				return e, fmt.Errorf("exchange %d is not kept any more", seq)
@@ -59,6 +61,10 @@ func (f *factory) deedsFor(src tui.Source) tui.Deeds {
 
 func (d *deeds) Whole(ctx context.Context, seq uint64) (traffic.Exchange, error) {
 	return d.whole(ctx, seq)
+}
+
+func (d *deeds) Messages(ctx context.Context, seq uint64) (traffic.Messages, error) {
+	return d.messages(ctx, seq)
 }
 
 func (d *deeds) Reconnect(ctx context.Context) error { return d.reconnect(ctx) }

@@ -22,6 +22,7 @@ import (
 	"lane/pkg/control"
 	"lane/pkg/iostreams"
 	"lane/pkg/lane"
+	"lane/pkg/traffic"
 )
 
 // desk is one developer's machine beside a registry: the program runs in this
@@ -165,6 +166,9 @@ type fixedSession struct{ st control.Status }
 func (s fixedSession) Status(context.Context) control.Status { return s.st }
 func (s fixedSession) Stop(context.Context, bool) error      { return nil }
 func (s fixedSession) Reconnect()                            {}
+func (s fixedSession) Messages(context.Context, *traffic.Exchange) traffic.Messages {
+	return traffic.Messages{}
+}
 
 // deadSocket leaves the socket of a process that has died.
 func (d *desk) deadSocket() string {

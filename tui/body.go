@@ -18,8 +18,8 @@ const (
 
 // bodyLines is a body for reading: JSON indented, forms a pair on a line, gRPC
 // message by message, the beginning of what is binary in hex. n is how long the
-// body was in all.
-func bodyLines(b *traffic.Body, n int64, h traffic.Head, t text, w int) []cell {
+// body was in all, and r what is known of its messages.
+func bodyLines(b *traffic.Body, n int64, h traffic.Head, r read, t text, w int) []cell {
 	p := &page{t: t, w: w}
 	s := traffic.Show(b, h)
 	title := "Body, " + size(n)
@@ -39,7 +39,7 @@ func bodyLines(b *traffic.Body, n int64, h traffic.Head, t text, w int) []cell {
 	p.put(0, title+":", bold)
 	switch s.Kind {
 	case traffic.BodyGRPC:
-		p.frames(s.Bytes, b.Cut)
+		p.frames(s.Bytes, h.Get("Grpc-Encoding"), b.Cut, r)
 	case traffic.BodyBinary:
 		p.hex(s.Bytes)
 	case traffic.BodyForm:
@@ -104,38 +104,50 @@ func (p *page) hex(b []byte) {
 	}
 }
 
-// frames puts the messages of a gRPC body: a byte that says whether it is
-// compressed, four bytes of length, and the message (the gRPC protocol over
-// HTTP/2, "Length-Prefixed-Message").
-func (p *page) frames(b []byte, cutOff bool) {
-	for i := 1; len(b) > 0; i++ {
-		if len(b) < 5 {
-			p.put(0, "then "+size(int64(len(b)))+" of a frame's head", faint)
-			return
+// frames puts the messages of a gRPC body: as JSON where they have been read by
+// their description, else their fields by number.
+func (p *page) frames(b []byte, coding string, cutOff bool, r read) {
+	frames, rest := traffic.Frames(coding, b)
+	byName := func(i int) bool { return i < len(r.json) && r.json[i] != "" }
+	if r.note != "" {
+		note := r.note
+		for i, f := range frames {
+			if f.Whole && !byName(i) {
+				note = "Fields by number, not by name: " + note
+				break
+			}
 		}
-		n := binary.BigEndian.Uint32(b[1:5])
-		compressed := ""
-		if b[0] != 0 {
-			compressed = ", compressed"
+		p.put(0, note, faint)
+	}
+	for i, f := range frames {
+		how := ""
+		switch {
+		case f.Compressed && f.Clear:
+			how = ", " + coding + ", " + size(int64(len(f.Bytes))) + " in clear"
+		case f.Compressed:
+			how = ", compressed"
 		}
-		p.put(0, "Message "+count(uint64(i))+", "+size(int64(n))+compressed, bold)
-		rest := b[5:]
-		whole := uint64(n) <= uint64(len(rest))
-		msg := rest[:min(uint64(n), uint64(len(rest)))]
-		if lines, ok := protoLines(msg, 0); ok && whole && compressed == "" {
+		p.put(0, "Message "+count(uint64(i+1))+", "+size(f.Size)+how, bold)
+		if byName(i) {
+			masked := traffic.MaskBody(traffic.BodyJSON, []byte(r.json[i]))
+			var out bytes.Buffer
+			if json.Indent(&out, masked, "", "  ") == nil {
+				masked = out.Bytes()
+			}
+			p.text(masked)
+		} else if lines, ok := protoLines(f.Bytes, 0); ok && f.Whole && f.Clear {
 			for _, l := range lines {
 				p.put(2, l, plain)
 			}
 		} else {
-			p.hex(msg)
+			p.hex(f.Bytes)
 		}
-		if !whole {
-			if cutOff {
-				p.put(2, "(cut)", faint)
-			}
-			return
+		if !f.Whole && cutOff {
+			p.put(2, "(cut)", faint)
 		}
-		b = rest[n:]
+	}
+	if rest > 0 {
+		p.put(0, "then "+size(int64(rest))+" of a frame's head", faint)
 	}
 }
 

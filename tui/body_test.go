@@ -49,7 +49,7 @@ func TestBodyLines(t *testing.T) {
 	} {
 		var got []string
 		h := traffic.HeadOf(http.Header{"Content-Type": {c.mime}, "Content-Encoding": {c.coding}})
-		for _, l := range bodyLines(&c.body, c.n, h, text{}, 80) {
+		for _, l := range bodyLines(&c.body, c.n, h, read{}, text{}, 80) {
 			got = append(got, strings.TrimRight(l.text, " "))
 		}
 		squeeze := func(lines []string) string {
@@ -73,7 +73,7 @@ func TestBodyLinesAreBounded(t *testing.T) {
 	for _, b := range [][]byte{bytes.Repeat([]byte("\n"), traffic.MaxBody), bytes.Repeat([]byte("\x00"), traffic.MaxBody), bytes.Repeat([]byte("x"), traffic.MaxBody),
 		bytes.Repeat([]byte("[1,"), traffic.MaxBody/3), bytes.Repeat([]byte("\x0a\x02"), traffic.MaxBody/2)} {
 		for _, mime := range []string{"text/plain", "application/grpc"} {
-			if n := len(bodyLines(&traffic.Body{Bytes: b}, 1, traffic.HeadOf(http.Header{"Content-Type": {mime}}), text{}, 80)); n > 14_000 {
+			if n := len(bodyLines(&traffic.Body{Bytes: b}, 1, traffic.HeadOf(http.Header{"Content-Type": {mime}}), read{}, text{}, 80)); n > 14_000 {
 				t.Errorf("%d lines of %.3q as %s", n, b, mime)
 			}
 		}

@@ -23,6 +23,9 @@ type Deeds interface {
 	// Whole is an exchange with its bodies, as far as they were kept, and with its
 	// secrets.
 	Whole(ctx context.Context, seq uint64) (traffic.Exchange, error)
+	// Messages are those of an exchange's gRPC bodies, with their secrets, as the
+	// server that answered it describes them: it is asked for that.
+	Messages(ctx context.Context, seq uint64) (traffic.Messages, error)
 	// Send sends the request of a whole exchange again, through the session's
 	// proxy. tag replaces the tag that it had; empty leaves all as it was.
 	Send(ctx context.Context, e *traffic.Exchange, tag string) (Answer, error)
@@ -54,6 +57,10 @@ type (
 		e   traffic.Exchange
 		err error
 	}
+	messagesMsg struct {
+		seq uint64
+		of  traffic.Messages
+	}
 	answersMsg struct{ answers answers }
 	doneMsg    struct{ notice string }
 )
@@ -81,6 +88,30 @@ func (m model) fetch() model {
 		return wholeMsg{seq, e, err}
 	})
 	return m
+}
+
+// describe asks for the messages of the open exchange's gRPC bodies.
+func (m model) describe() model {
+	d, seq := m.deeds, m.detail.of.Seq
+	if d == nil || !isGRPC(m.detail.whole) {
+		return m
+	}
+	m.async(func(ctx context.Context) tea.Msg {
+		of, err := d.Messages(ctx, seq)
+		if err != nil {
+			of.Note = err.Error()
+		}
+		return messagesMsg{seq, of}
+	})
+	return m
+}
+
+// isGRPC says that an exchange has a gRPC body.
+func isGRPC(e *traffic.Exchange) bool {
+	is := func(b *traffic.Body, h traffic.Head) bool {
+		return b != nil && len(b.Bytes) > 0 && traffic.KindOf(h.Get("Content-Type"), "", b.Bytes) == traffic.BodyGRPC
+	}
+	return is(e.ReqBody, e.ReqHeader) || is(e.ResBody, e.ResHeader)
 }
 
 // copyCurl copies the exchange as a curl line, its secrets masked unless the user

@@ -19,9 +19,10 @@ import (
 
 // doer does deeds and remembers them.
 type doer struct {
-	bodies map[uint64][2]string
-	fail   error
-	answer func(tag string) Answer
+	bodies   map[uint64][2]string
+	messages traffic.Messages
+	fail     error
+	answer   func(tag string) Answer
 
 	sent   []string // tag and URL
 	copied []string
@@ -30,6 +31,8 @@ type doer struct {
 }
 
 var _ Deeds = (*doer)(nil)
+
+func (d *doer) Messages(context.Context, uint64) (traffic.Messages, error) { return d.messages, d.fail }
 
 func (d *doer) Whole(_ context.Context, seq uint64) (traffic.Exchange, error) {
 	if d.fail != nil {
@@ -90,7 +93,7 @@ func (u *user) deeds(names ...string) *user {
 	}
 	for _, n := range names {
 		u.keys(n)
-		if do := u.m.do; do != nil {
+		for do := u.m.do; do != nil; do = u.m.do { // one may ask for the next
 			u.send(do())
 		}
 	}

@@ -15,8 +15,10 @@ type detail struct {
 	of     traffic.Exchange
 	whole  *traffic.Exchange // with bodies, once they were asked for
 	failed string            // why they could not be had
-	scroll scroll
-	follow bool // what the list did before, for the way back
+	// messages are those of its gRPC bodies, once its server has described them.
+	messages *traffic.Messages
+	scroll   scroll
+	follow   bool // what the list did before, for the way back
 }
 
 // tab is a part of the detail.
@@ -106,6 +108,8 @@ func (p *page) asked(e *traffic.Exchange, a about) bool {
 		return false
 	case a.failed != "":
 		p.put(0, "Its headers cannot be had: "+a.failed, warnText)
+	case a.aside:
+		p.put(0, "enter shows its headers.", faint)
 	default:
 		p.put(0, "Asking for its headers ...", faint)
 	}
@@ -139,6 +143,22 @@ type about struct {
 	whole   *traffic.Exchange
 	failed  string
 	fetches bool // bodies can be asked for
+	aside   bool // beside the list: nothing is asked for until it is opened
+	// messages are those of the whole one's gRPC bodies; nil: not yet
+	messages *traffic.Messages
+}
+
+// read is what is known of a gRPC body's messages: as JSON, and why not all are.
+type read struct {
+	json []string
+	note string
+}
+
+func (a *about) read(of func(*traffic.Messages) []string) read {
+	if a.messages == nil {
+		return read{}
+	}
+	return read{of(a.messages), a.messages.Note}
 }
 
 // detailLines is one part of what is known of an exchange, in lines of at most w
@@ -161,11 +181,11 @@ func detailLines(e *traffic.Exchange, open tab, a about, f look, w int) []cell {
 	case tabRequest:
 		p.headers(e, e.ReqHeader, a)
 		p.blank()
-		p.body(e.ReqBody, e.ReqSize, e.ReqHeader, a)
+		p.body(e.ReqBody, e.ReqSize, e.ReqHeader, a, a.read(func(m *traffic.Messages) []string { return m.Req }))
 	case tabResponse:
 		p.headers(e, e.ResHeader, a)
 		p.blank()
-		p.body(e.ResBody, e.ResSize, e.ResHeader, a)
+		p.body(e.ResBody, e.ResSize, e.ResHeader, a, a.read(func(m *traffic.Messages) []string { return m.Res }))
 	case tabHops:
 		p.hops(e, a, f)
 	case tabCurl:
@@ -218,13 +238,16 @@ func (p *page) overview(e *traffic.Exchange, f look) {
 }
 
 // body shows what was kept of a body.
-func (p *page) body(b *traffic.Body, n int64, h traffic.Head, a about) {
+func (p *page) body(b *traffic.Body, n int64, h traffic.Head, a about, r read) {
 	switch {
 	case n == 0 && (b == nil || len(b.Bytes) == 0):
 		p.put(0, "No body.", faint)
 		return
 	case a.failed != "":
 		p.put(0, "Its body cannot be had: "+a.failed, warnText)
+		return
+	case a.fetches && a.whole == nil && a.status.Bodies && a.aside:
+		p.put(0, "Body of "+size(n)+": enter shows it.", faint)
 		return
 	case a.fetches && a.whole == nil && a.status.Bodies:
 		p.put(0, "Body of "+size(n)+": asking for it ...", faint)
@@ -236,7 +259,7 @@ func (p *page) body(b *traffic.Body, n int64, h traffic.Head, a about) {
 		p.put(0, "Body of "+size(n)+": not kept. A session that began with lane up --bodies keeps them.", faint)
 		return
 	}
-	p.lines = append(p.lines, bodyLines(b, n, h, p.t, p.w)...)
+	p.lines = append(p.lines, bodyLines(b, n, h, r, p.t, p.w)...)
 }
 
 // hops are the exchanges of the same trace, as far as they are here, in the order

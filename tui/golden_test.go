@@ -234,6 +234,8 @@ func TestGolden(t *testing.T) {
 		{"log", nil, func(u *user) { u.running(eventful).keys("l") }},
 		{"detail-request", []func(*Options){doing(&doer{bodies: posted()})}, func(u *user) { u.running(keeping).keys("<").deeds("2") }},
 		{"detail-response", []func(*Options){doing(&doer{bodies: posted()})}, func(u *user) { u.running(keeping).keys("<").deeds("3") }},
+		{"detail-grpc", []func(*Options){describing(traffic.Messages{Req: []string{`{"user":"ann","apiToken":"t"}`, `{"parts":["a","b"]}`}})}, func(u *user) { u.running(keeping).deeds("enter", "2") }},
+		{"detail-grpc-numbers", []func(*Options){describing(traffic.Messages{Note: "its server offers no reflection"})}, func(u *user) { u.running(keeping).deeds("enter", "2") }},
 		{"detail-hops", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("/svc:ledger", "enter", "4") }},
 		{"detail-curl", nil, func(u *user) { u.running().keys("5") }},
 		{"answers", []func(*Options){doing(&doer{bodies: posted(), answer: answering})}, func(u *user) { u.running(keeping).keys("<").deeds("r", "y") }},

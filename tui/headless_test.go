@@ -22,7 +22,8 @@ func headlessRows() []traffic.Exchange {
 func TestHeadsAreFetchedForWhatIsOpen(t *testing.T) {
 	d := &doer{}
 	u := newUser(t, 140, 40, doing(d)).status().rows(headlessRows()...)
-	u.keys("enter", "2").wantScreen("Asking for its headers ...", "not:No header was kept", "not:authorization")
+	u.keys("2").wantScreen("enter shows its headers.", "not:Asking for")
+	u.keys("enter").wantScreen("Asking for its headers ...", "not:No header was kept", "not:authorization")
 	u.keys("5").wantScreen("Asking for its headers ...", "not:curl -g")
 	u.keys("esc").deeds("enter", "2").wantScreen("authorization: Bearer ***", "not:Asking", "not:eyJ")
 	u.deeds("3").wantScreen("set-cookie: sid=***", "not:Asking")

@@ -212,6 +212,10 @@ func (m model) update(msg tea.Msg) model {
 		m.list, m.rate, m.lost, m.lostNow, m.fell = m.list.clear(), rate{since: m.now}, 0, 0, fallbacks{}
 	case wholeMsg:
 		m = m.wholeCame(msg)
+	case messagesMsg:
+		if m.detail.whole != nil && m.detail.whole.Seq == msg.seq {
+			m.detail.messages = &msg.of
+		}
 	case answersMsg:
 		m.answers, m.notice, m.answered = msg.answers, "", m.answered+1
 		if m.screen != screenAnswers {
@@ -258,7 +262,7 @@ func (m model) wholeCame(msg wholeMsg) model {
 		return m
 	}
 	m.detail.whole = &msg.e
-	return m
+	return m.describe()
 }
 
 // stripEvery is how often the figures below the list are made anew, at most.

@@ -291,7 +291,8 @@ func (m *model) text() (lines []cell, at scroll) {
 // detailText is the open exchange in lines.
 func (m *model) detailText(w int) []cell {
 	a := m.about()
-	a.whole, a.failed = m.detail.whole, m.detail.failed
+	a.aside = false
+	a.whole, a.failed, a.messages = m.detail.whole, m.detail.failed, m.detail.messages
 	return detailLines(&m.detail.of, m.part, a, m.fixed, w)
 }
 
@@ -308,6 +309,7 @@ type drawingKey struct {
 	part   tab
 	width  int
 	whole  *traffic.Exchange
+	read   *traffic.Messages
 	answer uint64 // the number of answers so far
 }
 
@@ -319,7 +321,7 @@ func (m *model) drawingKey() drawingKey {
 	case m.screen == screenAnswers:
 		return drawingKey{screen: m.screen, width: m.width, answer: m.answered}
 	case m.screen == screenDetail && m.detail.whole != nil && (m.part == tabRequest || m.part == tabResponse):
-		return drawingKey{m.screen, m.part, m.width, m.detail.whole, 0}
+		return drawingKey{m.screen, m.part, m.width, m.detail.whole, m.detail.messages, 0}
 	}
 	return drawingKey{}
 }
@@ -341,7 +343,7 @@ func (m model) keepDrawing() model {
 
 // about is what the detail is made of beside its exchange.
 func (m *model) about() about {
-	return about{status: &m.status, list: &m.list, fetches: m.deeds != nil}
+	return about{status: &m.status, list: &m.list, fetches: m.deeds != nil, aside: true}
 }
 
 // scrolled is the part of that text that is on the screen.

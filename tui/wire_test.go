@@ -120,6 +120,8 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 		}
 		u.keys("esc", "enter", "2").send(wholeMsg{seq: whole.Seq, e: whole})
 		looks("a body of "+mime, u)
+		u.send(messagesMsg{whole.Seq, traffic.Messages{Req: []string{`{"` + s + `":1}`, s}, Note: s}})
+		looks("the messages of "+mime, u)
 		u.keys("esc")
 	}
 	u.send(doneMsg{traffic.Printable(s)})

@@ -221,6 +221,14 @@ func (c *Client) Whole(ctx context.Context, seq uint64) (traffic.Exchange, error
 	return w.Traffic(), nil
 }
 
+// Messages asks for the messages of one exchange's gRPC bodies. The session asks the
+// server that answered it for their description, if nobody has before.
+func (c *Client) Messages(ctx context.Context, seq uint64) (traffic.Messages, error) {
+	var m traffic.Messages
+	err := c.do(ctx, http.MethodGet, "/v1/exchanges/"+strconv.FormatUint(seq, 10)+"/messages", &m)
+	return m, err
+}
+
 // Stop ends the session and waits until it is gone, or ctx ends. A session that
 // is gone already is no error.
 func (c *Client) Stop(ctx context.Context, force bool) error {

@@ -36,6 +36,10 @@ func (f *fake) Status(context.Context) Status {
 
 func (f *fake) Reconnect() { f.again.Add(1) }
 
+func (f *fake) Messages(_ context.Context, e *traffic.Exchange) traffic.Messages {
+	return traffic.Messages{Req: []string{`{"url":"` + e.URL + `"}`}, Note: "that is all"}
+}
+
 func (f *fake) Stop(_ context.Context, force bool) error {
 	f.stopping <- force
 	return f.left

@@ -45,6 +45,9 @@ func TestASessionOfAnOlderVersion(t *testing.T) {
 	if err != nil || len(rows) != 1 || rows[0].Seq != 8 || lost != rowsMost {
 		t.Errorf("Since = %+v, %d, %v", rows, lost, err)
 	}
+	if _, err := c.Messages(t.Context(), 8); err == nil || err.Error() != "session answered 404 Not Found" {
+		t.Errorf("Messages: %v", err)
+	}
 }
 
 // A viewer of an older version asks for JSON, and gets it; this one gets what it asks
@@ -71,6 +74,13 @@ func TestWhatAViewerAsksFor(t *testing.T) {
 	}
 	if rows, lost, err := c.Next(t.Context(), 0, 0); err != nil || len(rows) != 700 || lost != 0 {
 		t.Errorf("Next: %d rows, %d lost, %v", len(rows), lost, err)
+	}
+	m, err := c.Messages(t.Context(), 3)
+	if err != nil || len(m.Req) != 1 || m.Note != "that is all" {
+		t.Errorf("Messages = %+v, %v", m, err)
+	}
+	if _, err := c.Messages(t.Context(), 9999); err == nil || err.Error() != "exchange 9999 is not kept any more" {
+		t.Errorf("Messages of none: %v", err)
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,9 @@ type Session interface {
 	// Reconnect has the session try again at once what it waits to try again: its
 	// tunnel, its registrations, its claims. It does not wait for that.
 	Reconnect()
+	// Messages are those of an exchange's gRPC bodies, by the description of the
+	// server that answered it, which is asked for that.
+	Messages(ctx context.Context, e *traffic.Exchange) traffic.Messages
 }
 
 // Server serves one session's control API on a socket.
@@ -72,6 +75,11 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 	mux.HandleFunc("GET /v1/exchanges/{seq}", func(w http.ResponseWriter, r *http.Request) {
 		if e := exchange(w, r, log); e != nil {
 			reply(w, http.StatusOK, NewWhole(e))
+		}
+	})
+	mux.HandleFunc("GET /v1/exchanges/{seq}/messages", func(w http.ResponseWriter, r *http.Request) {
+		if e := exchange(w, r, log); e != nil {
+			reply(w, http.StatusOK, sess.Messages(r.Context(), e))
 		}
 	})
 	mux.HandleFunc("POST /v1/stop", func(w http.ResponseWriter, r *http.Request) {

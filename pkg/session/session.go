@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"lane/pkg/child"
 	"lane/pkg/consul"
 	"lane/pkg/control"
+	"lane/pkg/describe"
 	"lane/pkg/guardian"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
@@ -47,6 +49,7 @@ type session struct {
 	watcher     *consul.Watcher
 	engine      *proxy.Transport
 	counts      traffic.Counts
+	messages    *describe.Reader
 
 	endGuard  func() // ends the watch over the guardian, and waits for it
 	endWrites func() // ends what writes to the registry beside the services' own parts, and waits for it
@@ -82,7 +85,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &session{o: o, started: o.Now(), log: traffic.NewLog(rows), state: control.SessionStarting,
+	s := &session{o: o, started: o.Now(), log: traffic.NewLog(rows), messages: describe.NewReader(o.Now), state: control.SessionStarting,
 		cancel: cancel, forced: make(chan struct{}), done: make(chan struct{})}
 	ctl, err := control.Listen(o.RuntimeDir)
 	if err != nil {
@@ -287,6 +290,26 @@ func (s *session) Status(ctx context.Context) control.Status {
 	return st
 }
 
+// Messages implements control.Session. The server is asked where the request went. To
+// a process of this session that is past its guard, which would take the question for
+// a request of the lane's.
+func (s *session) Messages(ctx context.Context, e *traffic.Exchange) traffic.Messages {
+	s.mu.Lock()
+	engine, services := s.engine, slices.Clone(s.services)
+	s.mu.Unlock()
+	revisit := engine.Revisit
+	for _, v := range services {
+		own := slices.ContainsFunc(v.all(), func(p *place) bool {
+			_, id, _, _ := p.where("")
+			return id == e.Instance
+		})
+		if e.Guard == traffic.GuardPassed && v.o.Name == e.Service || e.Instance != "" && own {
+			revisit = v.guard.Revisit
+		}
+	}
+	return s.messages.Read(ctx, e, func(req *http.Request) (*http.Response, error) { return revisit(req, e) })
+}
+
 // totals are the counts that a status shows.
 func (s *session) totals() control.Counts {
 	return control.Counts{Exchanges: s.counts.Total(traffic.CountRequests), Matched: s.counts.Total(traffic.CountMatched),
@@ -318,6 +341,15 @@ func (v view) Batch(ctx context.Context, after uint64, most int) (traffic.Batch,
 func (v view) Reconnect(context.Context) error {
 	v.s.Reconnect()
 	return nil
+}
+
+// Messages are those of one exchange's gRPC bodies.
+func (v view) Messages(ctx context.Context, seq uint64) (traffic.Messages, error) {
+	e, ok := v.s.log.Get(seq)
+	if !ok {
+		return traffic.Messages{}, fmt.Errorf("exchange %d is not kept any more", seq)
+	}
+	return v.s.Messages(ctx, &e), nil
 }
 
 // Exchange is one exchange, with its bodies and its secrets, if it is still kept.

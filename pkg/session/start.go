@@ -52,7 +52,9 @@ func (s *session) start(ctx, life context.Context, parts *parts) error {
 	if err != nil {
 		return errors.Join(err, front.Close())
 	}
+	s.mu.Lock()
 	s.engine = transport
+	s.mu.Unlock()
 	forward, err := s.forward(transport)
 	if err != nil {
 		return errors.Join(err, front.Close())
