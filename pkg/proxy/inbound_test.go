@@ -1,13 +1,17 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -110,6 +114,35 @@ func TestSidecarRestoresTheTag(t *testing.T) {
 			}
 			if n := c.tr.Counts().Total(metricTagMissing); n != tt.missing {
 				t.Errorf("%d tags were missing, want %d", n, tt.missing)
+			}
+		})
+	}
+}
+
+// An application that passes on no trace id loses the tag, and the sidecar says so: once
+// aloud, and of each such call.
+func TestSidecarSaysThatNoTraceIDIsPassedOn(t *testing.T) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testLimit}
+	for _, tt := range []struct {
+		name    string
+		forward []string
+		calls   int
+	}{{"nothing", nil, 3}, {"another header", []string{"x-other"}, 3}, {"the trace id", []string{"traceparent"}, 0}, {"the tag", []string{"x-lane-tag"}, 0}} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCompanion(t, false, tt.forward...)
+			var said bytes.Buffer
+			c.tr.logger = slog.New(slog.NewTextHandler(&said, nil)) // before the first call
+			for range 3 {
+				c.ask(client, "Traceparent", parentA, "x-lane-tag", "dev-alice", "X-Other", "1")
+			}
+			warned := 0
+			for seq := range uint64(6) { // the application's calls, and those that it was called by
+				if slices.Contains(c.exchange(seq+1).Warnings, traffic.WarnNoTraceID) {
+					warned++
+				}
+			}
+			if n := strings.Count(said.String(), "NO_TRACE_ID"); warned != tt.calls || n != min(1, tt.calls) {
+				t.Errorf("%d calls are warned of, want %d; said %d times: %s", warned, tt.calls, n, said.String())
 			}
 		})
 	}

@@ -112,6 +112,8 @@ type Transport struct {
 	now      func() time.Time
 	logger   *slog.Logger
 
+	saidTraceless atomic.Bool // see traceless
+
 	near     dialer // to instances
 	far      dialer // to everything else
 	services ways   // to instances: never through a proxy
@@ -271,10 +273,23 @@ func (c *call) decide(service string, cat *lane.Catalog, dec *lane.Decision) lan
 	}
 	if t.traces != nil {
 		ask.TraceLane = t.traces(&c.keys)
+		if service != "" && c.keys.Len() == 0 && tag.Kind == lane.TagNone {
+			t.traceless(c, service)
+		}
 	}
 	t.router.DecideInto(dec, cat, &ask)
 	c.decided(dec)
 	return ask
+}
+
+// traceless notes a call of a sidecar's application that bears neither a tag nor a
+// trace's id: if it was made for a request of a lane, the tag is lost here. That is
+// said aloud once, for it is how the application is made.
+func (t *Transport) traceless(c *call, service string) {
+	c.ex.Warnings = append(c.ex.Warnings, traffic.WarnNoTraceID)
+	if t.saidTraceless.CompareAndSwap(false, true) {
+		t.logger.Warn("the application makes calls without a trace id: if one is made for a request of a lane, its tag is lost; let it pass on one of the headers of docs/tracing.md", "code", "NO_TRACE_ID", "service", service)
+	}
 }
 
 // colorIn writes what a service is to see.

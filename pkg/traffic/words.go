@@ -265,6 +265,10 @@ func reasonWhy(e *Exchange) string {
 	return strings.ReplaceAll(string(e.Reason), "_", " ")
 }
 
+// WarnNoTraceID is the warning of a call of a sidecar's application that bears neither
+// a tag nor a trace's id.
+const WarnNoTraceID = "no_trace_id"
+
 // Warning says in words what a decision warned of; a warning that has none yet
 // stays as it is.
 func Warning(w string) string {
@@ -287,6 +291,12 @@ func Warning(w string) string {
 		return "no instance has a weight yet: all count the same"
 	}
 	switch w {
+	case WarnNoTraceID:
+		return "the call bears no trace id: if it is made for a request of a lane, the tag is lost here"
+	case "tag_missing:trace_mapped":
+		return "the request had lost its tag: its trace gave it back"
+	case "tag_missing:no_header":
+		return "the request has no tag, and the entry gives each one: it was lost on the way"
 	case "registry_stale_age_unknown", "registry_unreachable_age_unknown":
 		return "the registry has not named a leader yet"
 	}
