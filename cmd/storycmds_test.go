@@ -44,6 +44,8 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"lead":         cmdLead,
 	"connectproxy": cmdConnectProxy,
 	"used":         cmdUsed,
+	"halfopen":     cmdHalfOpen,
+	"memory":       cmdMemory,
 
 	"terminal": cmdTerminal,
 	"press":    cmdPress,

@@ -67,6 +67,22 @@ func meant(all []lane.Instance, id string) *lane.Instance {
 	return nil
 }
 
+// embedded is the IPv4 address that a translator (NAT64, RFC 6052) makes of an IPv6 one;
+// the zero value for any other.
+func embedded(ip netip.Addr) netip.Addr {
+	if !netip.MustParsePrefix("64:ff9b::/96").Contains(ip) {
+		return netip.Addr{}
+	}
+	b := ip.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
+}
+
+// metadata are the addresses of clouds' metadata that are not link-local: those of AWS by
+// IPv6 and of Alibaba.
+func metadata(ip netip.Addr) bool {
+	return ip == netip.MustParseAddr("fd00:ec2::254") || ip == netip.MustParseAddr("100.100.100.200") || embedded(ip) == netip.MustParseAddr("100.100.100.200")
+}
+
 // reachable says where an address of the registry leads, or why nobody is led there.
 // The registry is written by many: it must not become a way to what listens for this
 // machine alone, or to a cloud's metadata. Only where the whole environment is on one
@@ -81,9 +97,11 @@ func (r *relay) reachable(addr string) (netip.AddrPort, error) {
 	switch {
 	case ip.IsUnspecified(), ip.IsMulticast(), ip.Zone() != "":
 		return at, errors.New("that is nobody's address")
-	case ip.IsLinkLocalUnicast():
+	case ip.IsLinkLocalUnicast(), embedded(ip).IsLinkLocalUnicast():
 		return at, errors.New("link-local addresses are not dialled")
-	case ip.IsLoopback() && !r.o.Advertise.IsLoopback():
+	case metadata(ip):
+		return at, errors.New("that is where a cloud answers about its machines")
+	case embedded(ip).IsLoopback(), ip.IsLoopback() && !r.o.Advertise.IsLoopback():
 		return at, errors.New("that is this relay's own machine")
 	}
 	for _, own := range append([]string{r.o.Listener.Addr().String()}, r.o.Own...) {
