@@ -40,7 +40,10 @@ func refusal(err error) (tui.Refusal, bool) {
 	var busy *session.BusyError
 	switch {
 	case errors.As(err, &held):
-		return tui.Refusal{Lane: held.Held.Lane, Why: held.Error()}, true
+		h := held.Held
+		why := consul.ClaimHeldError{Held: h}
+		why.Held.Since = ""
+		return tui.Refusal{Lane: h.Lane, Why: why.Error(), Since: h.Since, Active: h.Active}, true
 	case errors.As(err, &busy):
 		return tui.Refusal{Lane: busy.Lane, Why: busy.Error()}, true
 	}

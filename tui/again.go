@@ -16,7 +16,7 @@ func (m *model) down() bool {
 	if r := m.status.Relay; r != nil && r.State != control.RelayOK {
 		return m.known
 	}
-	return m.known && m.status.Registry.State != registryFresh
+	return m.known && m.status.Registry.State != registryFresh && m.status.State != control.SessionStarting
 }
 
 // reconnect tries again at once what would be tried later: the session's socket, or,
@@ -39,7 +39,7 @@ func (m model) reconnect() model {
 			if err := d.Reconnect(ctx); err != nil {
 				return m.failure("not tried again", err)
 			}
-			return doneMsg{"the session tries its tunnel, registrations and claims again now"}
+			return doneMsg{"the session tries again now"}
 		})
 	}
 	return m

@@ -14,7 +14,7 @@ import (
 func TestReconnect(t *testing.T) {
 	d := &doer{}
 	u := newUser(t, 80, 24, doing(d)).running()
-	u.wantScreen("not:R retry").deeds("R").wantScreen("tries its tunnel, registrations and claims again")
+	u.wantScreen("not:R retry").deeds("R").wantScreen("the session tries again now")
 	if d.again != 1 {
 		t.Errorf("the session was asked %d times", d.again)
 	}

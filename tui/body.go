@@ -31,7 +31,7 @@ func bodyLines(b *traffic.Body, n int64, h traffic.Head, r read, t text, w int) 
 		return p.lines
 	}
 	if s.Coding != "" {
-		title += ", " + s.Coding + ", " + size(int64(len(s.Bytes))) + " in clear"
+		title += ", " + s.Coding + ", " + size(int64(s.Len)) + " in clear"
 	}
 	if s.Charset != "" {
 		title += ", " + s.Charset

@@ -254,6 +254,12 @@ func TestGolden(t *testing.T) {
 		{"local-closed", nil, func(u *user) {
 			u.running(func(s *control.Status) { s.Services[1].State = control.StateLocalClosed })
 		}},
+		{"not-healthy", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Services[0].State, s.Services[0].Note = control.StateLocalClosed, "127.0.0.1:8080/health answers 503 Service Unavailable"
+			})
+		}},
+		{"killed", nil, func(u *user) { u.running(func(s *control.Status) { s.Killed = control.KilledLane }) }},
 		{"claim-lost", nil, func(u *user) {
 			u.running(func(s *control.Status) {
 				s.Services[0].State, s.Services[0].Note = control.StateClaimLost, "taken over by bob@desk-9"

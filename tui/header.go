@@ -47,12 +47,15 @@ func (m *model) header() string {
 			add("PAUSED (view only)", warnText)
 		}
 		services = len(parts)
-		if len(s.Services) == 0 {
+		begins := s.State == control.SessionStarting
+		if len(s.Services) == 0 && begins {
+			services = -1 // there are none yet
+		} else if len(s.Services) == 0 {
 			add("colors calls only", plain)
 		} else {
 			add(plural(len(s.Services), "service"), plain)
 		}
-		if m.gone == nil {
+		if m.gone == nil && !(begins && s.Registry.State == registryUnknown) {
 			word, c := registryWord(s.Registry, m.now)
 			add(word, c)
 			if s.Relay != nil {

@@ -13,8 +13,8 @@ func TestTheHeaderOfAKilledLane(t *testing.T) {
 	s := scene.Status()
 	for _, by := range []string{control.KilledLane, control.KilledAll} {
 		s.Killed = by
-		u.send(statusMsg{at: scene.Now(), status: s}).wantScreen("KILLED")
+		u.send(statusMsg{at: scene.Now(), status: s}).wantScreen("KILLED", " ! killed: ", "unkill")
 		s.Killed = ""
-		u.send(statusMsg{at: scene.Now(), status: s}).wantScreen("not:KILLED")
+		u.send(statusMsg{at: scene.Now(), status: s}).wantScreen("not:KILLED", "not:unkill")
 	}
 }

@@ -400,7 +400,11 @@ func problems(s control.Status, now time.Time, t text) []problem {
 		case control.StateClaimLost:
 			bad(name+": claim lost, no longer exposed from here", note(v.Note, t))
 		case control.StateLocalClosed:
-			bad(name+": nothing listens on "+t.clean(v.Local, 64)+"; its lane callers get errors", note(v.Note, t))
+			if sick(&v) {
+				bad(name+": "+t.clean(v.Note, 160)+"; its lane callers get errors", "")
+			} else {
+				bad(name+": nothing listens on "+t.clean(v.Local, 64)+"; its lane callers get errors", "")
+			}
 		case control.StateUnconfirmed:
 			bad(name+": not confirmed by the registry", note(v.Note, t))
 		case control.StateUnproved:
@@ -417,10 +421,13 @@ func problems(s control.Status, now time.Time, t text) []problem {
 		if s.Registry.State == registryUnreachable {
 			how = " does not answer"
 		}
-		bad("registry "+t.clean(s.Registry.Address, 80)+how+"; routing by what was last known", note(s.Registry.Error, t))
+		bad("registry "+t.clean(strings.TrimPrefix(s.Registry.Address, "http://"), 80)+how+"; routing by what was last known", note(s.Registry.Error, t))
 	}
 	if s.Registry.State == registryUnknown && s.State != control.SessionStarting {
 		out = append(out, problem{text: " ! nothing is known of the registry yet: requests wait for its first answer", class: warnText})
+	}
+	if word := s.KilledWord(); word != "" {
+		out = append(out, problem{text: " ! killed: " + t.clean(word, 200), class: warnText})
 	}
 	for _, w := range s.Warnings {
 		out = append(out, problem{text: " ! " + t.clean(w, 300), class: warnText})
@@ -432,7 +439,13 @@ func note(s string, t text) string {
 	if s == "" {
 		return ""
 	}
-	return " (" + t.clean(s, 160) + ")"
+	return " (" + cut(t.clean(s, 1000), 200) + ")"
+}
+
+// sick says that a service's process is there, and its health path says that it is not
+// well.
+func sick(v *control.Service) bool {
+	return v.State == control.StateLocalClosed && v.Note != "" && !strings.HasPrefix(v.Note, "nothing listens on ")
 }
 
 // stateWord is a service's state in a word; trouble is in capitals.
@@ -441,6 +454,9 @@ func stateWord(s control.Service, t text) (string, class) {
 	case control.StateUp:
 		return "up", plain
 	case control.StateLocalClosed:
+		if sick(&s) {
+			return "NOT HEALTHY", badText
+		}
 		return "LOCAL PORT CLOSED", badText
 	case control.StateClaimLost:
 		return "CLAIM LOST", badText

@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"strings"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
@@ -13,7 +14,10 @@ import (
 // Refusal is a start that somebody else's claim stands against.
 type Refusal struct {
 	Lane lane.Name
-	Why  string // who holds what, and since when
+	Why  string // who holds what
+	// Since and Active are when it was claimed and when it last served a request, by
+	// its holder's clock; empty: not known.
+	Since, Active string
 }
 
 // Choice is what the user does about a refusal.
@@ -40,6 +44,15 @@ func Refused(ctx context.Context, r Refusal, o Options) (Choice, error) {
 		return Choice{}, ErrInterrupted
 	}
 	return got.choice, nil
+}
+
+// heldTime is a time of another machine's clock, without what nobody reads.
+func heldTime(s string) string {
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return s
+	}
+	return at.Format("2 Jan 15:04:05")
 }
 
 // refused is the screen of a refusal.
@@ -146,6 +159,15 @@ func (m refused) View() string {
 			label = "      "
 		}
 		add(badText, label+l)
+	}
+	if m.of.Since != "" {
+		s := "      since " + t.clean(heldTime(m.of.Since), 60)
+		if m.of.Active != "" {
+			s += ", last request " + t.clean(heldTime(m.of.Active), 60)
+		} else {
+			s += ", no request yet"
+		}
+		add(plain, s+" (their clock)")
 	}
 	add(plain, "")
 	switch {

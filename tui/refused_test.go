@@ -12,7 +12,7 @@ import (
 )
 
 func heldRefusal() Refusal {
-	return Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by alice@desk-7 since 13:20, last active 14:00:12"}
+	return Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by alice@desk-7", Since: "2026-03-02T13:20:00Z", Active: "2026-03-02T14:00:12Z"}
 }
 
 // pressed is a refusal's screen after keys.
@@ -110,7 +110,7 @@ func TestGoldenRefused(t *testing.T) {
 	for _, s := range nasty {
 		for _, size := range [][2]int{{80, 24}, {20, 5}, {1, 1}} {
 			m := pressed(t, size[0], size[1], "n")
-			m.of = Refusal{Lane: lane.Name(s), Why: s}
+			m.of = Refusal{Lane: lane.Name(s), Why: s, Since: s + "x", Active: s}
 			m.line = m.line.insert([]rune(s))
 			m.wrong = s
 			for _, naming := range []bool{true, false} {

@@ -179,7 +179,7 @@ func bodyText(b *traffic.Body, h traffic.Head) (text, encoding, comment string, 
 	if s.Coding != "" {
 		says = append(says, "was compressed: "+s.Coding)
 		if !s.Cut {
-			whole = int64(len(s.Bytes))
+			whole = int64(s.Len)
 		}
 	}
 	comment = clean(strings.Join(says, "; "))

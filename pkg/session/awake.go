@@ -42,11 +42,13 @@ func slept(wall, monotonic time.Duration) time.Duration {
 }
 
 // watchSleep notices that the machine slept, and looks after everything then:
-// what the registry holds may be gone, and its connections dead.
+// what the registry holds may be gone, and its connections dead. At each look it notes
+// what else has changed.
 func (s *session) watchSleep(ctx context.Context) error {
 	tick := time.NewTicker(sleepTick)
 	defer tick.Stop()
 	wall, monotonic := s.o.Now().Round(0), time.Now()
+	var seen news
 	for {
 		select {
 		case <-tick.C:
@@ -59,6 +61,7 @@ func (s *session) watchSleep(ctx context.Context) error {
 			w, m = s.o.Now().Round(0), time.Now()
 		}
 		wall, monotonic = w, m
+		s.note(&seen)
 	}
 }
 

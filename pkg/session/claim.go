@@ -139,6 +139,9 @@ func (s *session) take(ctx context.Context, v *service) error {
 		from = lane.Holder(orSomebody(held.Held.Owner), held.Held.Host)
 	}
 	v.holds(p.record.Since, from)
+	if from != "" {
+		s.event("%s is taken over from %s", v.o.Name, from)
+	}
 	if mine && !s.o.TakeOver {
 		if err := s.client.EndIfEmpty(ctx, held.Held.Session); err != nil {
 			s.o.Log.Warn("the session of before, which has died, stays until its time is over", "error", err)

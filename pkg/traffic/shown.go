@@ -13,6 +13,8 @@ type Shown struct {
 	// Bytes are the body, its secrets masked, and as it was before Content-Encoding.
 	Bytes []byte
 	Kind  BodyKind
+	// Len is how long they were before anything was masked.
+	Len int
 	// Masked says that there was something to mask.
 	Masked bool
 	// Coding is what was taken off, and Charset that it was UTF-16; empty: nothing.
@@ -61,7 +63,7 @@ func Show(b *Body, h Head) Shown {
 			s.Bytes = maskBody(s.Kind, raw, 0)
 		}
 	}
-	s.Masked = !bytes.Equal(s.Bytes, raw)
+	s.Len, s.Masked = len(raw), !bytes.Equal(s.Bytes, raw)
 	return s
 }
 
