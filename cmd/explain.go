@@ -103,7 +103,7 @@ var callerSettings = []setting{
 	{"tenant", "tenant", "TENANT", "the caller's tenant, a hard constraint"},
 	{"zone", "zone", "ZONE", "the caller's zone"},
 	{"preset", "preset", "NAME", "header convention of another lane system"},
-	{"no-match", "no_match", "POLICY", "a service that the lane lacks: fallback or fail"},
+	{"no-match", "no_match", "POLICY", "a service that the lane lacks: fallback, fail or proportional"},
 }
 
 // snapshots reads the inputs of decisions; - is standard input.

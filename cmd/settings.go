@@ -77,7 +77,7 @@ func words(key string) []string {
 	case "guard":
 		return []string{config.Bounce, config.Reject}
 	case "no_match":
-		return []string{config.Fallback, config.Fail}
+		return []string{config.Fallback, config.Fail, config.Proportional}
 	case "preset":
 		return lane.PresetNames()
 	}
@@ -101,7 +101,7 @@ var sessionSettings = []setting{
 	{"zone", "zone", "ZONE", "zone of the instances and of the calls"},
 	{"app-version", "version", "VERSION", "version of the local processes, as metadata"},
 	{"preset", "preset", "NAME", "header convention of another lane system, e.g. mse, asm, bridge"},
-	{"no-match", "no_match", "POLICY", "a service that the lane lacks: fallback (to the baseline) or fail"},
+	{"no-match", "no_match", "POLICY", "a service that the lane lacks: fallback (to the baseline), fail or proportional"},
 }
 
 // flagValues are the values of a flag, as they were given; its type is the word for

@@ -48,7 +48,8 @@ func (s *Settings) Carriers() (lane.Carriers, error) {
 func (s *Settings) Policy() lane.Policy {
 	p := lane.DefaultPolicy()
 	p.InvalidTag = lane.InvalidReject
-	p.NoMatch = lane.NoMatch(s.NoMatch)
+	p.NoMatch, p.DegradeRatio = lane.NoMatch(s.NoMatch), s.DegradeRatio
+	p.UnhealthyLane, p.Zone, p.Warmup = lane.UnhealthyLane(s.UnhealthyLane), lane.ZoneMode(s.ZoneMode), s.Warmup
 	p.MaxStale = s.MaxStale
 	if s.Strict {
 		p.Mode = lane.Strict

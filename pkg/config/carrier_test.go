@@ -1,8 +1,10 @@
 package config
 
 import (
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"lane/pkg/lane"
 )
@@ -84,6 +86,16 @@ func TestPolicy(t *testing.T) {
 		if err := p.Validate(); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+	all, err := loadText(t, "no_match: proportional\ndegrade_ratio: 0.25\nunhealthy_lane: fallback\nzone_mode: off\nwarmup: 90s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := lane.DefaultPolicy()
+	want.InvalidTag, want.NoMatch, want.DegradeRatio = lane.InvalidReject, lane.NoMatchProportional, 0.25
+	want.UnhealthyLane, want.Zone, want.Warmup = lane.UnhealthyFallback, lane.ZoneOff, 90*time.Second
+	if got := all.Policy(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
 	}
 	s, err := loadText(t, "max_stale: 0s")
 	if err != nil || s.Policy().MaxStale != 0 {

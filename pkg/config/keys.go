@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lane/pkg/lane"
 )
 
 // form is what a key's value looks like in lane.yaml.
@@ -187,8 +189,37 @@ var keys = []key{
 		},
 		show: func(s *Settings) string { return strconv.FormatBool(s.Strict) }},
 	{name: "no_match", env: []string{"LANE_NO_MATCH"}, def: Fallback,
-		set:  func(l *loader, v []string) error { return oneOf(&l.s.NoMatch, v[0], Fallback, Fail) },
+		set:  func(l *loader, v []string) error { return oneOf(&l.s.NoMatch, v[0], Fallback, Fail, Proportional) },
 		show: func(s *Settings) string { return s.NoMatch }},
+	{name: "degrade_ratio", env: []string{"LANE_DEGRADE_RATIO"}, def: "0",
+		set: func(l *loader, v []string) error {
+			share, err := strconv.ParseFloat(v[0], 64)
+			if err != nil || !(share >= 0 && share <= 1) {
+				return fmt.Errorf("%q is no share from 0 to 1, such as 0.1", v[0])
+			}
+			l.s.DegradeRatio = share
+			return nil
+		},
+		show: func(s *Settings) string { return strconv.FormatFloat(s.DegradeRatio, 'g', -1, 64) }},
+	{name: "unhealthy_lane", env: []string{"LANE_UNHEALTHY_LANE"}, def: string(lane.UnhealthyError),
+		set: func(l *loader, v []string) error {
+			return oneOf(&l.s.UnhealthyLane, v[0], string(lane.UnhealthyError), string(lane.UnhealthyFallback))
+		},
+		show: func(s *Settings) string { return s.UnhealthyLane }},
+	{name: "zone_mode", env: []string{"LANE_ZONE_MODE"}, def: string(lane.ZoneAffinity),
+		set: func(l *loader, v []string) error {
+			return oneOf(&l.s.ZoneMode, v[0], string(lane.ZoneAffinity), string(lane.ZoneOff), string(lane.ZoneRequired))
+		},
+		show: func(s *Settings) string { return s.ZoneMode }},
+	{name: "warmup", env: []string{"LANE_WARMUP"}, def: "0s",
+		set: func(l *loader, v []string) error {
+			d, err := CheckDuration(v[0], 0, maxWarmup)
+			if err == nil {
+				l.s.Warmup = d
+			}
+			return err
+		},
+		show: func(s *Settings) string { return s.Warmup.String() }},
 	{name: "max_stale", env: []string{"LANE_MAX_STALE"}, def: "5m",
 		set: func(l *loader, v []string) error {
 			d, err := CheckDuration(v[0], 0, maxMaxStale)
@@ -277,10 +308,11 @@ func setHosts(l *loader, values []string) error {
 	return nil
 }
 
-// maxDrain keeps a wrong unit from making an endless end, and maxMaxStale one from
-// making a registry that is never too old.
+// maxDrain keeps a wrong unit from making an endless end, maxMaxStale one from
+// making a registry that is never too old, and maxWarmup an instance that is never warm.
 const (
 	maxDrain    = time.Hour
+	maxWarmup   = time.Hour
 	maxMaxStale = 24 * time.Hour
 )
 

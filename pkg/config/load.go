@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"lane/pkg/lane"
 	"lane/pkg/nearest"
 )
 
@@ -351,12 +352,22 @@ func names(s []Service) []string {
 func (l *loader) relations() {
 	s := l.s
 	if s.Strict {
-		if s.NoMatch == Fallback && l.layer["no_match"] > layerDefault {
+		if s.NoMatch != Fail && l.layer["no_match"] > layerDefault {
 			l.fail(l.source["no_match"], "no_match", fmt.Sprintf("strict (%s) means %s", l.source["strict"], Fail))
 		}
 		if s.NoMatch != Fail {
 			s.NoMatch, l.source["no_match"] = Fail, "strict"
 		}
+	}
+	if s.Strict && s.UnhealthyLane != string(lane.UnhealthyError) {
+		l.fail(l.source["unhealthy_lane"], "unhealthy_lane", fmt.Sprintf("strict (%s) means %s", l.source["strict"], lane.UnhealthyError))
+	}
+	if (s.NoMatch == Proportional) != (s.DegradeRatio > 0) {
+		key := "no_match"
+		if s.NoMatch != Proportional {
+			key = "degrade_ratio"
+		}
+		l.fail(l.source[key], key, "no_match: proportional and degrade_ratio, its share, go together")
 	}
 	if s.Via == ViaRelay && s.Relay == "" {
 		l.fail(l.source["via"], "via", "there is no relay: set relay, or LANE_RELAY, or --relay")

@@ -56,7 +56,7 @@ func TestDefaults(t *testing.T) {
 	want := map[string]string{
 		"preset": "lane", "register": "auto", "consul.address": "127.0.0.1:8500", "owner": "alice@laptop", "guard": "bounce",
 		"drain": "30s", "proxy": "127.0.0.1:7474", "strict": "false", "no_match": "fallback",
-		"max_stale": "5m0s", "via": "direct",
+		"max_stale": "5m0s", "via": "direct", "degrade_ratio": "0", "unhealthy_lane": "error", "zone_mode": "affinity", "warmup": "0s",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -96,6 +96,8 @@ proxy: "[::1]:7000"
 strict: true
 no_match: fail
 max_stale: 90s
+zone_mode: required
+warmup: 2m
 relay: wss://relay.test.example#sha256:00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff
 relay_ca_file: certs/relay.pem
 relay_token_file: ~/relay-token
@@ -119,6 +121,7 @@ func TestFullFile(t *testing.T) {
 			CAFile: filepath.Join(dir, "certs/ca.pem"), TokenFile: "/home/alice/token"},
 		Env: "test", Tenant: "t1", Zone: "a", Version: "1.10", Advertise: "10.0.0.7", Owner: "Alice", Guard: Reject,
 		Probes: []string{"/healthz", "/ready"}, Drain: 5 * time.Second, Proxy: "[::1]:7000", Strict: true, NoMatch: Fail,
+		UnhealthyLane: "error", ZoneMode: "required", Warmup: 2 * time.Minute,
 		MaxStale: 90 * time.Second, Relay: "wss://relay.test.example", RelayCAFile: filepath.Join(dir, "certs/relay.pem"),
 		RelayFingerprint: "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 		RelayCertFile:    filepath.Join(dir, "certs/me.pem"), RelayKeyFile: filepath.Join(dir, "certs/me-key.pem"),
@@ -220,7 +223,18 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 		{"owner: \"a\\tb\"", "cannot be printed"},
 		{"guard: drop", "bounce, reject"},
 		{"probes: [healthz]", "no path"},
-		{"no_match: proportional", "fallback, fail"},
+		{"no_match: maybe", "fallback, fail, proportional"},
+		{"no_match: proportional", "lane.yaml:1: no_match: no_match: proportional and degrade_ratio, its share, go together"},
+		{"degrade_ratio: 0.1", "lane.yaml:1: degrade_ratio: no_match: proportional and degrade_ratio, its share, go together"},
+		{"no_match: proportional\ndegrade_ratio: 10%", `"10%" is no share from 0 to 1`},
+		{"no_match: proportional\ndegrade_ratio: NaN", "is no share"},
+		{"no_match: proportional\ndegrade_ratio: 1.01", "is no share"},
+		{"strict: true\nno_match: proportional\ndegrade_ratio: 0.1", "lane.yaml:2: no_match: strict (lane.yaml:1) means fail"},
+		{"unhealthy_lane: hide", "error, fallback"},
+		{"strict: true\nunhealthy_lane: fallback", "lane.yaml:2: unhealthy_lane: strict (lane.yaml:1) means error"},
+		{"zone_mode: near", "affinity, off, required"},
+		{"warmup: 30", `"30" has no unit; say 30s`},
+		{"warmup: 2h", "between 0s and 1h"},
 		{"strict: true\nno_match: fallback", "lane.yaml:2: no_match: strict (lane.yaml:1) means fail"},
 		{"env: a\nenv: b", "lane.yaml:2: env: is there twice, first in line 1"},
 		{"[1: 2", "lane.yaml:"},

@@ -52,7 +52,12 @@ type Settings struct {
 	Proxy string // where the coloring proxy listens, a loopback host:port
 
 	Strict  bool
-	NoMatch string // Fallback or Fail; Fail when Strict
+	NoMatch string // Fallback, Fail or Proportional; Fail when Strict
+
+	DegradeRatio  float64 // share of keys that Proportional sends to the baseline
+	UnhealthyLane string  // Error or Fallback
+	ZoneMode      string  // Affinity, Off or Required
+	Warmup        time.Duration
 
 	MaxStale time.Duration // an answer of the registry that is older proves no absence
 
@@ -80,16 +85,17 @@ type Consul struct {
 
 // Values of the settings that are words.
 const (
-	Auto     = "auto"
-	Shared   = "shared"
-	Isolated = "isolated"
-	Bounce   = "bounce"
-	Reject   = "reject"
-	Direct   = "direct"
-	ViaRelay = "relay"
-	NoRelay  = "none" // of relay: none, whatever a weaker source says
-	Fallback = "fallback"
-	Fail     = "fail"
+	Auto         = "auto"
+	Shared       = "shared"
+	Isolated     = "isolated"
+	Bounce       = "bounce"
+	Reject       = "reject"
+	Direct       = "direct"
+	ViaRelay     = "relay"
+	NoRelay      = "none" // of relay: none, whatever a weaker source says
+	Fallback     = "fallback"
+	Fail         = "fail"
+	Proportional = "proportional"
 )
 
 // Entry is one setting as it is in effect.
