@@ -238,7 +238,7 @@ func nameWidth(e *traffic.Exchange, t text) int {
 	case e.Service == "":
 		most = hostMost
 	}
-	return min(ansi.StringWidth(t.clean(serviceWord(e), rawFor(most))), most)
+	return min(wide(t.clean(serviceWord(e), rawFor(most))), most)
 }
 
 // methodWord is at most four letters.

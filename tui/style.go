@@ -2,6 +2,7 @@ package tui
 
 import (
 	"io"
+	"strings"
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/muesli/termenv"
@@ -25,7 +26,9 @@ const (
 // palette draws classes with ANSI's 16 colours, which a user's own terminal
 // theme maps to something readable. Without colour bold, faint and reverse stay:
 // they are no colours, and the words and marks say everything anyway.
-type palette [classes]lipgloss.Style
+// A class is what stands before and behind a text: a style measures and cuts what it
+// draws, which costs more than all else in a frame, and ours is one short line.
+type palette [classes]struct{ before, behind string }
 
 func newPalette(color bool) palette {
 	// A renderer of our own: the library's global one looks at stdout and asks
@@ -33,8 +36,16 @@ func newPalette(color bool) palette {
 	r := lipgloss.NewRenderer(io.Discard)
 	r.SetColorProfile(termenv.ANSI)
 	r.SetHasDarkBackground(true)
+	var p palette
+	for c, style := range styles(r, color) {
+		p[c].before, p[c].behind, _ = strings.Cut(style.Render("x"), "x")
+	}
+	return p
+}
+
+func styles(r *lipgloss.Renderer, color bool) [classes]lipgloss.Style {
 	s := r.NewStyle
-	p := palette{
+	p := [classes]lipgloss.Style{
 		plain:     s(),
 		bold:      s().Bold(true),
 		faint:     s().Faint(true),
@@ -58,5 +69,5 @@ func (p *palette) paint(c class, s string) string {
 	if c == plain || s == "" {
 		return s
 	}
-	return p[c].Render(s)
+	return p[c].before + s + p[c].behind
 }

@@ -77,13 +77,13 @@ func fit(s string, w int) string {
 		return ""
 	}
 	s = cut(s, w)
-	return s + strings.Repeat(" ", max(0, w-ansi.StringWidth(s)))
+	return s + strings.Repeat(" ", max(0, w-wide(s)))
 }
 
 // fitLeft is fit for numbers: padded on the left.
 func fitLeft(s string, w int) string {
 	s = cut(s, w)
-	return strings.Repeat(" ", max(0, w-ansi.StringWidth(s))) + s
+	return strings.Repeat(" ", max(0, w-wide(s))) + s
 }
 
 // cut makes s, clean text without attributes, at most w columns wide.
@@ -120,7 +120,7 @@ func wrap(s string, w, most int) []string {
 	var lines []string
 	for s != "" {
 		head := enough(s, w)
-		if len(lines) == most-1 || len(head) == len(s) && ansi.StringWidth(s) <= w {
+		if len(lines) == most-1 || len(head) == len(s) && wide(s) <= w {
 			return append(lines, cut(s, w))
 		}
 		line := ansi.Truncate(head, w, "")

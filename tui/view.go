@@ -64,7 +64,7 @@ func (m model) layout() layout {
 func broken(all []problem, w int) []problem {
 	var out []problem
 	for _, p := range all {
-		if ansi.StringWidth(p.text) <= w {
+		if wide(p.text) <= w {
 			out = append(out, p)
 			continue
 		}
@@ -108,7 +108,7 @@ func (m *model) problems() []problem {
 // too long its end, which says most.
 func (m *model) goneWord() string {
 	s := m.fixed.text.clean(m.gone.Error(), 400)
-	if i := strings.LastIndex(s, ": "); i >= 0 && ansi.StringWidth(s) > m.width/2 {
+	if i := strings.LastIndex(s, ": "); i >= 0 && wide(s) > m.width/2 {
 		s = s[i+len(": "):]
 	}
 	return s
@@ -123,7 +123,7 @@ func (m model) View() string {
 	lines = lines[:min(len(lines), m.height)]
 	for i, l := range lines {
 		// The last word on width: whatever a pane did, no line wraps.
-		if ansi.StringWidth(l) > m.width {
+		if wide(l) > m.width {
 			lines[i] = ansi.Truncate(l, m.width, "")
 		}
 	}
@@ -164,7 +164,7 @@ func (m *model) problemLines(l layout) []string {
 	var out []string
 	for _, p := range l.problems {
 		s := p.text
-		if p.more != "" && ansi.StringWidth(s)+ansi.StringWidth(p.more) <= m.width {
+		if p.more != "" && wide(s)+wide(p.more) <= m.width {
 			s += p.more
 		}
 		out = append(out, m.paint(p.class, cut(s, m.width)))
@@ -216,7 +216,7 @@ func (m *model) listLines(l layout) []string {
 		if i < len(right) {
 			b = right[i]
 		}
-		out = append(out, a+strings.Repeat(" ", max(width-ansi.StringWidth(a), 0))+" | "+m.paint(b.class, b.text))
+		out = append(out, a+strings.Repeat(" ", max(width-wide(a), 0))+" | "+m.paint(b.class, b.text))
 	}
 	if l.services > 0 {
 		out = append(append(out, m.rule("-")), m.serviceLines(l.services-1)...)
