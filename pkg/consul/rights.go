@@ -94,7 +94,11 @@ func RelayRights() []Right {
 		}
 		rights = append(rights, r)
 	}
-	return append(rights, Right{Resource: "session", Prefix: true, Access: "write", Why: "a claim cannot be held"})
+	return append(rights,
+		Right{Resource: "session", Prefix: true, Access: "write", Why: "a claim cannot be held"},
+		Right{Resource: "key", Name: revokedPrefix, Prefix: true, Access: "read", Why: "nobody is let in: which tokens are revoked is not known"},
+		Right{Resource: "key", Name: policyPrefix, Prefix: true, Access: "write", Why: "whether a service has to be isolated is neither known nor remembered"},
+		Right{Resource: "key", Name: activityPrefix, Prefix: true, Access: "write", Why: "who is refused is not told when the holder's service last served"})
 }
 
 // RouterRights are the rights of a gateway or a sidecar, by the name under which it is

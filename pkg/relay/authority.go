@@ -67,7 +67,7 @@ func (r *relay) admit(c tunnel.Credentials) (*token.Grant, error) {
 
 var (
 	errNotRevoked = errors.New("the token is not revoked")
-	errUnsettled  = errors.New("the registry has not said yet which tokens are revoked")
+	errUnsettled  = errors.New("the registry has not told this relay yet which tokens are revoked")
 )
 
 // isRevoked is nil for a token that is worth nothing; else it says why it is not
@@ -76,6 +76,9 @@ func (r *relay) isRevoked(id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.settled {
+		if r.deafBy != nil {
+			return fmt.Errorf("%w: %w", errUnsettled, r.deafBy)
+		}
 		return errUnsettled
 	}
 	if _, ok := r.revoked[id]; ok {

@@ -127,7 +127,8 @@ type relay struct {
 	seats   map[key]*served
 	kept    map[key]*kept // by service and lane alone
 	revoked map[string]consul.Revocation
-	settled bool // the registry has said once what is revoked
+	settled bool  // the registry has said once what is revoked
+	deafBy  error // why it has not
 }
 
 // key is what is served once: a service in a lane, or, with an install, the place of
@@ -253,6 +254,9 @@ func (r *relay) hear(all map[string]consul.Revocation) {
 
 // deaf says that the registry does not tell what is revoked.
 func (r *relay) deaf(err error) {
+	r.mu.Lock()
+	r.deafBy = err
+	r.mu.Unlock()
 	r.o.Logger.Warn("which tokens are revoked is not known", "error", err)
 }
 
