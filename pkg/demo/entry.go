@@ -285,17 +285,22 @@ func seeKill(ctx context.Context, w *World) (string, error) {
 		string(lane.KindKillSwitch)+"; her process called 0 times, tag "+laneAlice+" passed on to ratings")
 }
 
+// servesAgain waits until alice's lane is where her requests go.
+func (w *World) servesAgain(ctx context.Context) (seen string, err error) {
+	e := until(ctx, startLimit, "her lane serves again", func() bool {
+		_, seen, err = w.chain(ctx, asDev2, chainAlice)
+		return err == nil
+	})
+	return seen, e
+}
+
 func seeUnkill(ctx context.Context, w *World) (string, error) {
 	if _, _, err := w.client.Unkill(ctx, laneAlice, false, false); err != nil {
 		return "", err
 	}
-	var seen string
-	var err error
-	if e := until(ctx, startLimit, "her lane serves again", func() bool {
-		_, seen, err = w.chain(ctx, asDev2, chainAlice)
-		return err == nil
-	}); e != nil {
-		return seen, e
+	seen, err := w.servesAgain(ctx)
+	if err != nil {
+		return seen, err
 	}
 	return seen, w.alice.hears(ctx, lane.KindLaneMatch)
 }

@@ -301,13 +301,8 @@ func seeStarted(ctx context.Context, w *World) (string, error) {
 	if err := w.alice.local.start(); err != nil {
 		return "", err
 	}
-	var seen string
-	var err error
-	if e := until(ctx, startLimit, "her lane serves again", func() bool {
-		_, seen, err = w.chain(ctx, asDev2, chainAlice)
-		return err == nil
-	}); e != nil {
-		return seen, e
+	if seen, err := w.servesAgain(ctx); err != nil {
+		return seen, err
 	}
 	return fmt.Sprintf("reviews(dev2) after %d ms", w.o.Now().Sub(began).Round(time.Millisecond).Milliseconds()), nil
 }

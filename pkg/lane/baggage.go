@@ -58,7 +58,7 @@ func BaggageValue(lines []string, key string) (string, bool) {
 		}
 		for raw := range strings.SplitSeq(line, ",") {
 			if m := parseMember(raw); m.key == key && key != "" {
-				return unescape(raw[m.start:m.end]), true
+				return Unescape(raw[m.start:m.end]), true
 			}
 		}
 	}
@@ -194,8 +194,8 @@ func octet(c byte) bool {
 	return c > ' ' && c <= '~' && c != '"' && c != ',' && c != ';' && c != '\\' && c != '%'
 }
 
-// unescape decodes percent-encoding; an incomplete sequence stays as it is.
-func unescape(s string) string {
+// Unescape decodes percent-encoding; an incomplete sequence stays as it is.
+func Unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
 	}

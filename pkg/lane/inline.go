@@ -135,8 +135,8 @@ func (c *Carriers) readQuery(target, name string) Tag {
 		return Tag{}
 	}
 	for pair := range strings.SplitSeq(query, "&") {
-		if k, v, _ := strings.Cut(pair, "="); unescape(k) == name {
-			found.add(unescape(v))
+		if k, v, _ := strings.Cut(pair, "="); Unescape(k) == name {
+			found.add(Unescape(v))
 		}
 	}
 	return found.tag(c)
@@ -160,7 +160,7 @@ func (c *Carriers) CutQuery(target string) string {
 	kept := make([]string, 0, 8)
 	removed := false
 	for pair := range strings.SplitSeq(query, "&") {
-		if k, _, _ := strings.Cut(pair, "="); unescape(k) == name {
+		if k, _, _ := strings.Cut(pair, "="); Unescape(k) == name {
 			removed = true
 			continue
 		}

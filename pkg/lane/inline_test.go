@@ -223,7 +223,7 @@ func FuzzInline(f *testing.F) {
 		}
 		_, was, _ := strings.Cut(target, "?")
 		_, is, _ := strings.Cut(cut, "?")
-		ours := func(p string) bool { k, _, _ := strings.Cut(p, "="); return unescape(k) == "x-lane-tag" }
+		ours := func(p string) bool { k, _, _ := strings.Cut(p, "="); return Unescape(k) == "x-lane-tag" }
 		if kept := rest(was, "&", ours); strings.Join(kept, "&") != is {
 			t.Fatalf("%q became %q", target, cut)
 		}

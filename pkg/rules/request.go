@@ -133,36 +133,8 @@ func hostName(h string) string {
 // decode decodes percent-encoding, and the plus sign of a query; an incomplete
 // sequence stays as it is.
 func decode(s string, plus bool) string {
-	if strings.IndexByte(s, '%') < 0 && (!plus || strings.IndexByte(s, '+') < 0) {
-		return s
+	if plus {
+		s = strings.ReplaceAll(s, "+", " ")
 	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c == '%' && i+2 < len(s) {
-			hi, lo := unhex(s[i+1]), unhex(s[i+2])
-			if hi >= 0 && lo >= 0 {
-				b = append(b, byte(hi<<4|lo))
-				i += 2
-				continue
-			}
-		}
-		if c == '+' && plus {
-			c = ' '
-		}
-		b = append(b, c)
-	}
-	return string(b)
-}
-
-func unhex(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
+	return lane.Unescape(s)
 }
