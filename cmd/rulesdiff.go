@@ -232,7 +232,7 @@ func because(c requestChange) string {
 }
 
 func differences(res *rulesDiff) string {
-	parts := []string{fmt.Sprintf("%d rules added, %d removed, %d changed", len(res.Added), len(res.Removed), len(res.Changed))}
+	parts := []string{fmt.Sprintf("%s added, %d removed, %d changed", count(len(res.Added), "rule"), len(res.Removed), len(res.Changed))}
 	if res.Samples > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d requests change lane", len(res.Requests), res.Samples))
 	}
