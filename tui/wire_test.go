@@ -1,16 +1,19 @@
 package tui
 
 import (
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
 	"lane/pkg/compare"
 	"lane/pkg/control"
+	"lane/pkg/doctor"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
 	"lane/tui/internal/scene"
@@ -36,8 +39,13 @@ func hostile(s string) (traffic.Exchange, control.Status) {
 	st.Child, st.Log, st.Counts.Errors, st.Counts.Fallbacks = s, s, map[string]uint64{s: 1 << 63}, map[string]uint64{s: 1 << 60}
 	st.Registry = control.RegistryStatus{Address: s, State: registryUnreachable, Error: s}
 	st.History = []control.Event{{At: scene.Now(), Text: s}}
-	st.Services = []control.Service{{Name: s, Registered: s, Mode: s, Guard: s, Local: s, State: s, Note: s},
-		{Name: s, Local: s, State: control.StateClaimLost, Note: s}}
+	st.Services = []control.Service{{Name: s, Registered: s, Mode: s, Guard: s, Local: s, State: s, Note: s,
+		Claim: &control.Claim{State: control.ClaimHeld, Since: s, From: s, Relay: s}},
+		{Name: s, Local: s, State: control.StateClaimLost, Note: s, Claim: &control.Claim{State: s, Holder: s, Since: s}},
+		{Name: s, Local: s, State: control.StateLocalClosed, Note: s, Claim: &control.Claim{State: control.ClaimJoined, Holder: s, Since: "2026-03-02T13:20:00Z"}}}
+	st.Relay = &control.RelayStatus{URL: s, State: control.RelayLost, Error: s, Tries: 3, Next: scene.Now().Add(time.Hour)}
+	st.Steps = []control.Step{{Name: s, Took: 1e9}, {Name: "relay"}}
+	st.Killed = s
 	return e, st
 }
 
@@ -63,7 +71,13 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 			}
 		}
 	}
-	u := newUser(t, w, h, func(o *Options) { o.UTF8 = utf8 })
+	u := newUser(t, w, h, func(o *Options) { o.UTF8 = utf8 }, doing(&doer{}))
+	u.send(statusMsg{at: scene.Now(), err: errors.New(s)})
+	looks("connecting", u)
+	st.State = control.SessionStarting
+	u.send(statusMsg{at: scene.Now(), status: st})
+	looks("starting", u)
+	st.State = s
 	u.send(statusMsg{at: scene.Now(), status: st})
 	looks("empty", u)
 	u.rows(e, e)
@@ -93,6 +107,15 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	looks("services", u)
 	u.keys("G")
 	looks("end of the services", u)
+	for _, found := range []diagnosisMsg{{err: errors.New(s)}, {found: []doctor.Finding{{Check: s, Level: doctor.Level(s)},
+		{Check: s, Level: doctor.Wrong, What: s, Where: s, Do: s}, {Check: s, Level: doctor.Note, What: s}}}} {
+		u.keys("D")
+		u.send(found)
+		looks("doctor", u)
+		u.keys("G")
+		looks("end of the doctor's", u)
+		u.keys("D")
+	}
 	for _, key := range []string{"b", "g", "l", "?"} {
 		u.keys(key)
 		looks("screen "+key, u)
@@ -123,6 +146,16 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 		u.send(messagesMsg{whole.Seq, traffic.Messages{Req: []string{`{"` + s + `":1}`, s}, Note: s}})
 		looks("the messages of "+mime, u)
 		u.keys("esc")
+	}
+	u.keys("esc")
+	for range orders {
+		u.keys("o")
+		looks("another order", u)
+	}
+	for _, key := range []string{"C", "r", "d", "x"} {
+		u.keys(key)
+		looks("question of "+key, u)
+		u.keys("n")
 	}
 	u.send(doneMsg{traffic.Printable(s)})
 	u.keys("esc", "n", "n", "n", "n")
