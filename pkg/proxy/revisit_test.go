@@ -164,3 +164,28 @@ func TestRevisitTakesTheUserAlong(t *testing.T) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
 }
+
+// By TLS as the request went: the same instance, verified under the name that was
+// asked for.
+func TestRevisitByTLS(t *testing.T) {
+	s := newTLSShop(t, true, func(c *Config) { c.KeepHeaders = true })
+	base, alice := newEchoTLS(t, "base", s), newEchoTLS(t, "alice", s)
+	s.reg.set(service("rpc", instance("o-base", base.addr, ""), instance("o-alice", alice.addr, "dev-alice")))
+	c := dialGRPCTLS(t, s, "rpc:443")
+	for i, tag := range []string{"dev-alice", "baseline"} {
+		if err := c.Invoke(shortly(t, "x-lane-tag", tag), "/t.T/Unary", str("x"), &wrapperspb.StringValue{}); err != nil {
+			t.Fatal(err)
+		}
+		ex := s.exchange(uint64(i + 1))
+		want := map[string]string{"dev-alice": "alice", "baseline": "base"}[tag]
+		for range 2 {
+			res, err := s.tr.Revisit(unary(t, "again"), &ex)
+			if got, h := unaryAnswer(t, res, err); got != want+" again" || h.Get("tag") != tag {
+				t.Errorf("%s: %q answered, tag %q", tag, got, h.Get("tag"))
+			}
+		}
+	}
+	if n := s.log.Last(); n != 2 {
+		t.Errorf("%d exchanges are recorded, want 2", n)
+	}
+}
