@@ -220,8 +220,33 @@ func (p *person) curls(service, want string) step {
 
 // firstSteps are those in which each right is used.
 func (p *person) firstSteps(mode string) error {
-	return runSteps(p.up(mode), p.curls("orders", "the local process"), p.curls("stock", "the baseline"),
-		step{p, "fresh", []string{"status", "--plain"}})
+	err := runSteps(p.up(mode), p.curls("orders", "the local process"), p.curls("stock", "the baseline"))
+	if err != nil {
+		return err
+	}
+	return p.remembered()
+}
+
+// remembered waits until the session has written when it was last called, or says that
+// it may not.
+func (p *person) remembered() error {
+	ctx, cancel := storyContext()
+	defer cancel()
+	for {
+		err := runSteps(step{p, "fresh", []string{"status", "--plain"}})
+		if err != nil {
+			return err
+		}
+		out, err := p.lane("show", "dev-alice")
+		if err != nil || strings.Contains(out, "last active") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("when it was last called is not shown:\n%s", out)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // mainStories are what a developer does with a lane, and a colleague with the same.
@@ -442,5 +467,23 @@ func TestAGatewaysPrintedPolicyIsTheLeast(t *testing.T) {
 		case !announces && colored:
 			t.Errorf("without %s: it is colored\n%s", rule, said)
 		}
+	}
+}
+
+// What docs/relay.md says that a relay needs is what lane doctor prints.
+func TestTheRelaysPolicyIsInItsDocs(t *testing.T) {
+	page, err := os.ReadFile("../docs/relay.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, policy, _ := offline(t, "doctor", "--policy=relay")
+	rules := rulesIn(policy)
+	for _, rule := range rules {
+		if !strings.Contains(string(page), "\n"+rule+"\n") {
+			t.Errorf("docs/relay.md lacks %s", rule)
+		}
+	}
+	if n := strings.Count(string(page), "{ policy = "); n != len(rules) {
+		t.Errorf("docs/relay.md has %d rules, and lane doctor %d", n, len(rules))
 	}
 }

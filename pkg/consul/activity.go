@@ -14,6 +14,10 @@ import (
 // every router, and nobody watches this.
 const activityPrefix = "lane/activity/"
 
+func activityKey(l lane.Name, service string) string {
+	return activityPrefix + string(l) + "/" + service
+}
+
 // Active writes when a service of this session last served a request of its
 // lane, as the holder's own clock has it. The key dies with the session. Where
 // another session has locked it, which may live on a little after it has lost
@@ -23,7 +27,7 @@ func (s *Session) Active(ctx context.Context, l lane.Name, service, at string) e
 		return err
 	}
 	return s.c.do(ctx, "write the last activity of "+service, `key:write on the prefix "lane/activity/"`, func(ctx context.Context) error {
-		_, _, err := s.c.api.KV().Acquire(&api.KVPair{Key: activityPrefix + string(l) + "/" + service, Value: []byte(at), Session: s.ID()}, write(ctx))
+		_, _, err := s.c.api.KV().Acquire(&api.KVPair{Key: activityKey(l, service), Value: []byte(at), Session: s.ID()}, write(ctx))
 		return err
 	})
 }

@@ -67,7 +67,8 @@ func DirectRights(l lane.Name, services []string, mode string) []Right {
 	}
 	rights = append(rights, Right{Resource: "session", Prefix: true, Access: "write", Why: "a claim cannot be held"})
 	for _, s := range services {
-		rights = append(rights, Right{Resource: "key", Name: claimKey(l, s), Access: "write", Why: s + " cannot be claimed"})
+		rights = append(rights, Right{Resource: "key", Name: claimKey(l, s), Access: "write", Why: s + " cannot be claimed"},
+			Right{Resource: "key", Name: activityKey(l, s), Access: "write", Why: "who finds " + s + " claimed is not told when it was last called"})
 		if mode != ModeIsolated {
 			rights = append(rights, Right{Resource: "service", Name: s, Access: "write", Why: s + " cannot be registered under its own name"})
 		}

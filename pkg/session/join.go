@@ -139,6 +139,10 @@ func (s *session) active(ctx context.Context) error {
 				return s.claims.session.Active(ctx, s.o.Lane, v.o.Name, s.o.Now().Format(timeForm))
 			}); err != nil {
 				s.o.Log.Info("last activity", "service", v.o.Name, "error", err)
+				var denied *consul.DeniedError
+				if errors.As(err, &denied) && ctx.Err() == nil {
+					v.warn(fmt.Sprintf("%s: who finds it claimed is not told when it was last called: %v", v.o.Name, err))
+				}
 			}
 		}
 	}
