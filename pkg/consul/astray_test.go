@@ -63,10 +63,9 @@ func TestARegistrationThatComesAfterItsRemovalIsRemoved(t *testing.T) {
 		for name, leave := range map[string]func(*consul.Hold, context.Context) error{"deregister": (*consul.Hold).Deregister, "withdraw": (*consul.Hold).Withdraw} {
 			f := newFront(t, addr)
 			c := open(t, f.addr)
-			consul.WaitForLate(c, time.Minute)
 			service, l := unique("orders"), unique("dev-alice")
 			came := newAstray(f, "PUT /v1/agent/service/register", map[string]string{"deregister": "PUT /v1/agent/service/deregister/", "withdraw": "GET /v1/agent/service/"}[name])
-			h := c.NewHold(registration(l, service), consul.HoldOptions{App: true})
+			h := c.NewHold(registration(l, service), consul.HoldOptions{App: true, Late: time.Minute})
 			var unsure *consul.UnsureError
 			if err := h.Register(deadline(t)); !errors.As(err, &unsure) || !c.Astray() {
 				t.Errorf("%s: it was cut off: %v", name, err)
@@ -110,10 +109,9 @@ func TestASessionThatComesAfterTheLookForItIsEnded(t *testing.T) {
 	consultest.Each(t, func(t *testing.T, addr string) {
 		f := newFront(t, addr)
 		c := open(t, f.addr)
-		consul.WaitForLate(c, time.Minute)
 		name := unique("lane dev-alice")
 		came := newAstray(f, "PUT /v1/session/create", "GET /v1/session/list")
-		if _, err := c.OpenSession(deadline(t), consul.SessionOptions{Name: name}); err == nil {
+		if _, err := c.OpenSession(deadline(t), consul.SessionOptions{Name: name, Late: time.Minute}); err == nil {
 			t.Error("it was cut off")
 		}
 		if code := <-came.done; code != http.StatusOK {
@@ -131,8 +129,7 @@ func TestAClaimThatComesAfterItsReleaseIsReleased(t *testing.T) {
 		f := newFront(t, addr)
 		c := open(t, f.addr)
 		service, l := unique("orders"), unique("dev-alice")
-		consul.WaitForLate(c, time.Minute)
-		s, err := c.OpenSession(deadline(t), consul.SessionOptions{})
+		s, err := c.OpenSession(deadline(t), consul.SessionOptions{Late: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

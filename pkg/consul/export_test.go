@@ -214,9 +214,6 @@ func RegisterElsewhere(t testing.TB, c *Client, node string, r Registration, liv
 	}
 }
 
-// WaitForLate has a client wait so long for what comes after its removal.
-func WaitForLate(c *Client, d time.Duration) { c.late = d }
-
 // SessionsNamed is how many sessions bear a name.
 func SessionsNamed(ctx context.Context, c *Client, name string) (n int, err error) {
 	all, _, err := c.api.Session().List(query(ctx))

@@ -22,6 +22,7 @@ type HoldOptions struct {
 	Beat            time.Duration // between two beats; 5 s
 	DeregisterAfter time.Duration // critical for so long, removed; 1 m, the least that Consul takes
 	ReadBack        time.Duration // between two looks at what the catalog shows; 30 s
+	Late            time.Duration // after its removal, what was cut off is waited for; 2 s
 	App             bool          // the application check's first state
 	AppNote         string        // why, in words that do not change from beat to beat
 	Log             *slog.Logger  // where Keep tells what it tries again; nil: nowhere
@@ -37,6 +38,7 @@ func (o HoldOptions) withDefaults() HoldOptions {
 	def(&o.Beat, o.TTL/3)
 	def(&o.DeregisterAfter, time.Minute)
 	def(&o.ReadBack, 30*time.Second)
+	def(&o.Late, lateFor)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -568,7 +570,7 @@ func (h *Hold) removeLate(ctx context.Context, ours func(context.Context) bool) 
 	if time.Since(h.lostAt) > astrayFor {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.late)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.o.Late)
 	defer cancel()
 	for ; h.lost > 0; h.lost-- {
 		err := h.c.await(ctx, h.name, h.id, func(entries []*api.ServiceEntry, _ *api.QueryMeta) bool {

@@ -50,7 +50,6 @@ type Client struct {
 	datacenter string // of the settings; empty: the agent's own
 	token      string
 	basic      *api.HttpBasicAuth        // nil: none
-	late       time.Duration             // how long what was cut off is waited for
 	reached    atomic.Pointer[string]    // where the registry last took a connection, by number
 	astray     atomic.Pointer[time.Time] // the last write of which nobody knows what became
 }
@@ -121,7 +120,7 @@ func Open(cfg Config) (*Client, error) {
 		IdleConnTimeout:       10 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
-	c := &Client{late: lateFor, transport: transport, scheme: addr.scheme, hostport: addr.hostport,
+	c := &Client{transport: transport, scheme: addr.scheme, hostport: addr.hostport,
 		socket: addr.socket, prefix: addr.prefix}
 	host := addr.hostport
 	transport.DialContext = func(ctx context.Context, network, at string) (net.Conn, error) {

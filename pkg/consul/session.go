@@ -23,6 +23,7 @@ type SessionOptions struct {
 	// Name is shown in Consul's own pages. A name that no other session bears has what
 	// was cut off while it was opened found and removed; "": that is left to its TTL.
 	Name string
+	Late time.Duration // after a removal, what was cut off is waited for; 2 s
 	// Reopened, if set, is called by Run when the registry had ended the session
 	// and another one stands in its place; ID is then another one.
 	Reopened func()
@@ -55,6 +56,9 @@ type Session struct {
 func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.TTL == 0 {
 		o.TTL = 10 * time.Minute
+	}
+	if o.Late == 0 {
+		o.Late = lateFor
 	}
 	if o.TTL < 10*time.Second || o.TTL > 24*time.Hour {
 		return nil, &ValidationError{Field: "claim TTL", Value: o.TTL.String(), Why: "Consul takes 10s to 24h"}
@@ -90,7 +94,7 @@ func (s *Session) endAstray(ctx context.Context) {
 	if s.o.Name == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.late)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Late)
 	defer cancel()
 	spare := s.ID() // opened again in its place, it is the one that there is
 	for {
@@ -219,7 +223,7 @@ func (s *Session) Release(ctx context.Context, l lane.Name, service string) erro
 	if !late {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.late)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Late)
 	defer cancel()
 	for !gone && (err == nil || isBrief(err)) {
 		select {

@@ -64,8 +64,7 @@ func (s *session) watchAddress(ctx context.Context) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	known, err := s.glance(ctx)
-	m, said := moves{known: known}, ""
+	m, said := moves{known: s.glanced}, ""
 	from := s.services[0].at().Addr()
 	for {
 		select {
@@ -73,12 +72,8 @@ func (s *session) watchAddress(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		ip, e := s.glance(ctx)
-		if err != nil { // there was no first one
-			m.known, err = ip, e
-			continue
-		}
-		if !m.take(ip, e) {
+		ip, err := s.glance(ctx)
+		if !m.take(ip, err) {
 			continue
 		}
 		var to netip.Addr // the one by which a connection was made is the one that counts

@@ -157,6 +157,29 @@ func TestAnotherAddressWaitsForTheRegistry(t *testing.T) {
 	w.empty()
 }
 
+// What changes while the session starts is no address to stay at.
+func TestAnAddressThatChangesDuringTheStartIsFollowed(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	var m machine
+	m.set(loopback)
+	o := session.Moving(w.options("box"), 10*time.Millisecond, m.detect)
+	o.At = func(step string) {
+		if step == "register" {
+			m.set(nearby)
+		}
+	}
+	r := run(t, o)
+	r.up()
+	eventually(t, "it stands at the new one", func() bool {
+		at := w.addresses()
+		return len(at) == 1 && strings.HasPrefix(at[0], nearby.String()+":")
+	})
+	if err := r.stop(); !errors.Is(err, errEnd) {
+		t.Error(err)
+	}
+	w.empty()
+}
+
 func TestAnAddressStays(t *testing.T) {
 	for name, happens := range map[string]func(t *testing.T, m *machine){
 		"no network for a while": func(t *testing.T, m *machine) {

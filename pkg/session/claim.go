@@ -40,7 +40,7 @@ func (s *session) claim(ctx, life context.Context, parts *parts) error {
 	}
 	var held *consul.Session
 	err := s.surely(ctx, func(ctx context.Context) (err error) {
-		held, err = s.client.OpenSession(ctx, consul.SessionOptions{TTL: s.o.ClaimTTL, Name: name,
+		held, err = s.client.OpenSession(ctx, consul.SessionOptions{TTL: s.o.ClaimTTL, Name: name, Late: s.o.hold.Late,
 			Reopened: func() {
 				if err := s.tell(); err != nil {
 					s.o.Log.Warn("the guardian does not know the new session", "error", err)

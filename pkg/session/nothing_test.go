@@ -173,6 +173,7 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 				t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
 					w := newWorld(t, addr)
 					o := w.options("box")
+					o.ClaimTTL = 10 * time.Minute // its renewals are writes too
 					w.front.set(only(n, spoil))
 					err := run(t, o).wait()
 					var left *session.LeftBehindError
@@ -222,8 +223,10 @@ func TestABelatedWriteLeavesNothing(t *testing.T) {
 				w := newWorld(t, addr)
 				came := make(chan int, 1)
 				w.front.set(belated(n, came))
+				o := session.Quicken(w.options("box"), 0, consul.HoldOptions{Late: time.Minute})
+				o.ClaimTTL = 10 * time.Minute // its renewals are writes too
 				var left *session.LeftBehindError
-				if err := run(t, w.options("box")).wait(); err == nil || errors.As(err, &left) {
+				if err := run(t, o).wait(); err == nil || errors.As(err, &left) {
 					t.Errorf("Run = %v", err)
 				}
 				t.Logf("it came, and was answered with %d", <-came)

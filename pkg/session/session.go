@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -51,8 +52,9 @@ type session struct {
 	counts      traffic.Counts
 	messages    *describe.Reader
 
-	endGuard  func() // ends the watch over the guardian, and waits for it
-	endWrites func() // ends what writes to the registry beside the services' own parts, and waits for it
+	glanced   netip.Addr // this machine's address at the first glance, before it was detected
+	endGuard  func()     // ends the watch over the guardian, and waits for it
+	endWrites func()     // ends what writes to the registry beside the services' own parts, and waits for it
 
 	mu       sync.Mutex
 	state    string

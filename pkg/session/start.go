@@ -149,6 +149,9 @@ func (s *session) listenGuards(ctx, life context.Context, parts *parts, t *proxy
 	}
 	if !ip.IsValid() {
 		err := s.within(ctx, func(ctx context.Context) (err error) {
+			// Before: what changes in between is seen by the next look. Without a route
+			// there is nothing to compare with, and the next look asks.
+			s.glanced, _ = s.glance(ctx)
 			ip, err = s.detect(ctx)
 			return err
 		})
