@@ -259,6 +259,7 @@ func TestGolden(t *testing.T) {
 				s.Services[0].State, s.Services[0].Note = control.StateLocalClosed, "127.0.0.1:8080/health answers 503 Service Unavailable"
 			})
 		}},
+		{"env", nil, func(u *user) { u.running(func(s *control.Status) { s.Env = "dev-3" }) }},
 		{"killed", nil, func(u *user) { u.running(func(s *control.Status) { s.Killed = control.KilledLane }) }},
 		{"claim-lost", nil, func(u *user) {
 			u.running(func(s *control.Status) {
@@ -343,6 +344,10 @@ func TestGolden(t *testing.T) {
 	}
 	t.Run("too-small", func(t *testing.T) {
 		golden(t, "too-small-40x10", newUser(t, 40, 10).running().screen())
+		for word, color := range map[string]bool{"-color": true, "-nocolor": false} {
+			raw := newUser(t, 40, 10, func(o *Options) { o.Color = color }).running().m.View()
+			golden(t, "too-small-40x10"+word, strings.ReplaceAll(raw, "\x1b", "^[")+"\n")
+		}
 	})
 	t.Run("too-small-detail", func(t *testing.T) {
 		golden(t, "too-small-detail-40x10", newUser(t, 40, 10).running().keys("enter").screen())

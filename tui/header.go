@@ -46,6 +46,9 @@ func (m *model) header() string {
 		if m.list.paused {
 			add("PAUSED (view only)", warnText)
 		}
+		if s.Env != "" && m.width >= envWidth {
+			add("env "+m.fixed.text.clean(s.Env, 40), plain)
+		}
 		services = len(parts)
 		begins := s.State == control.SessionStarting
 		if len(s.Services) == 0 && begins {
@@ -108,6 +111,9 @@ func (m *model) header() string {
 }
 
 const partSep = " | "
+
+// envWidth is from where the header names the environment.
+const envWidth = 100
 
 // leftWidth and rightWidth are what the two sides of the header need, with their
 // blanks.

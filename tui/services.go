@@ -106,6 +106,7 @@ func (m *model) servicesText(w int) []cell {
 	if s.Owner != "" {
 		p.field("Owner", lane.Holder(s.Owner, s.Host)+", process "+strconv.Itoa(s.PID), plain)
 	}
+	p.field("Env", s.Env, plain)
 	word, c := registryWord(s.Registry, m.now)
 	p.field("Consul", s.Registry.Address+", "+strings.TrimPrefix(word, "consul ")+note(s.Registry.Error, p.t), c)
 	p.field("Proxy", s.Proxy, plain)

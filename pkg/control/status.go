@@ -15,6 +15,7 @@ type Status struct {
 	Lane     lane.Name      `json:"lane"`
 	Owner    string         `json:"owner"`
 	Host     string         `json:"host"`
+	Env      string         `json:"env,omitempty"` // the environment whose instances its calls may reach
 	PID      int            `json:"pid"`
 	Started  time.Time      `json:"started"`
 	Proxy    string         `json:"proxy"`            // URL of the coloring proxy
