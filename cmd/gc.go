@@ -199,7 +199,11 @@ func (f *factory) printGC(o *gcOptions, items []gcItem, removed bool) error {
 	if removed || removable(items) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintln(f.io.Err, "nothing was removed; `lane gc --yes` removes it")
+	how := "--yes"
+	if o.goneRelays {
+		how = "--gone-relays --yes"
+	}
+	_, err := fmt.Fprintf(f.io.Err, "nothing was removed; `lane gc %s` removes it\n", how)
 	return err
 }
 
