@@ -165,6 +165,9 @@ func TestExternalSeesNoLane(t *testing.T) {
 	if got := s.outside.header(); got.Get("X-Lane-Tag") != "" || got.Get("Baggage") != "" {
 		t.Errorf("arrived: %v", got)
 	}
+	if n := s.tr.Counts().Total("lane_external_total"); n != 2 {
+		t.Errorf("%d calls were counted as external, want 2", n)
+	}
 }
 
 func TestColoredExternal(t *testing.T) {
