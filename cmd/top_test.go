@@ -97,8 +97,8 @@ func TestTopOfNamedPorts(t *testing.T) {
 	}{
 		{"top --admin " + other.Listener.Addr().String(), `the schema "other/v1"`, exitUnreachable},
 		{"top --admin 127.0.0.1:1", "no admin port answers", exitUnreachable},
-		{"top --window 5s", "neither 10s nor 60s", exitUsage},
-		{"top --interval 1ms", "less than 500ms", exitUsage},
+		{"top --window 5s", "is none of 10s, 60s", exitUsage},
+		{"top --interval 1ms", "is not between 500ms and 1h", exitUsage},
 		{"top orders", "usage: lane top", exitUsage},
 	} {
 		if code, out, errOut := offline(t, strings.Fields(c.args)...); code != c.code || out != "" || !strings.Contains(errOut, c.want) {
