@@ -95,7 +95,12 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 	v := newService(Service{Name: o.Name, Local: o.Local}, o.Log, o.Now())
 	tick := time.NewTicker(lookOpen)
 	defer tick.Stop()
-	for {
+	refused := ""
+	for shown := time.Now(); ; {
+		if time.Since(shown) >= tokenLook { // a token that was replaced is good from then on
+			shown = time.Now()
+			refused = renewExposed(ctx, agent, o.Log, refused)
+		}
 		st := tunnel.State{Ready: true}
 		if err := v.look(ctx); err != nil {
 			st = tunnel.State{Note: cut(err.Error(), 200)}
@@ -116,6 +121,20 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 			return finish(ctx.Err())
 		}
 	}
+}
+
+// renewExposed shows the relay a new token, if there is one; what it says against one is
+// told once.
+func renewExposed(ctx context.Context, agent *tunnel.Agent, log *slog.Logger, before string) string {
+	ctx, cancel := context.WithTimeout(ctx, linkLimit)
+	defer cancel()
+	_, err := agent.Renew(ctx)
+	var no *tunnel.Refusal
+	if errors.As(err, &no) && no.Text != before {
+		log.Warn("the relay does not take the new token, and the old one is used until its end", "error", no.Text)
+		return no.Text
+	}
+	return before
 }
 
 // dialLocal connects to the first address that takes a connection.

@@ -276,6 +276,50 @@ func TestATokenThatEndsSoonIsToldAndReplaced(t *testing.T) {
 	}
 }
 
+// So does an exposed port: nobody who dials it is turned away in between.
+func TestAnExposedPortOutlivesItsFirstToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, consultest.Embedded(t))
+	by, _ := w.relayed()
+	var now atomic.Pointer[string]
+	const life = 12 * time.Second
+	text := w.sign(life)
+	now.Store(&text)
+	by.Token = func(context.Context) (string, error) { return *now.Load(), nil }
+	ctx, end := context.WithCancel(context.Background())
+	at, done := make(chan string, 1), make(chan error, 1)
+	go func() {
+		done <- session.Expose(ctx, session.ExposeOptions{Relay: by, Lane: w.lane, Name: "debugger", Local: []string{w.local.addr},
+			Install: "box", Host: "box", Log: slog.New(slog.DiscardHandler), Now: time.Now, Ready: func(_, addr string) { at <- addr }})
+	}()
+	defer end()
+	var addr string
+	select {
+	case addr = <-at:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	over := time.Now().Add(life + 2*time.Second)
+	text2 := w.sign(time.Hour)
+	now.Store(&text2)
+	for time.Now().Before(over) {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatalf("a gap: %v", err)
+		}
+		_ = conn.Close()
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case err := <-done:
+			t.Fatalf("it ended: %v", err)
+		}
+	}
+	end()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // One that is not replaced ends the session, and one with time left is not spoken of.
 func TestATokenThatIsNotReplacedEndsTheSession(t *testing.T) {
 	t.Parallel()
