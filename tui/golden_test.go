@@ -285,6 +285,13 @@ func TestGolden(t *testing.T) {
 					Tries: 2, Next: scene.Now().Add(4 * time.Second)}
 			})
 		}},
+		{"relay-lost-and-more", nil, func(u *user) {
+			u.running(troubled, func(s *control.Status) {
+				s.Services[0].Note = "the relay is reconnecting"
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayReconnecting, Since: scene.Now().Add(-14 * time.Second), Error: "keepalive timeout",
+					Tries: 2, Next: scene.Now().Add(4 * time.Second)}
+			})
+		}},
 		{"token-ends", nil, func(u *user) {
 			u.running(func(s *control.Status) {
 				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayOK, Since: scene.Now().Add(-time.Hour), RoundTrip: .038}

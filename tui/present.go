@@ -394,6 +394,12 @@ type problem struct {
 func problems(s control.Status, now time.Time, t text) []problem {
 	var out []problem
 	bad := func(s, more string) { out = append(out, problem{"!! " + s, more, badText}) }
+	lost := s.Relay != nil && (s.Relay.State == control.RelayReconnecting || s.Relay.State == control.RelayLost)
+	if r := s.Relay; lost {
+		word, _ := relayWord(r, now)
+		bad(word+": the lane's callers get errors until it is back", note(r.Error, t))
+		out = append(out, problem{text: "   " + retryWord(r, now) + " What is called from here " + outgoingWord(r) + ".", class: badText})
+	}
 	for _, v := range s.Services {
 		name := t.clean(v.Name, 64)
 		switch v.State {
@@ -406,15 +412,15 @@ func problems(s control.Status, now time.Time, t text) []problem {
 				bad(name+": nothing listens on "+t.clean(v.Local, 64)+"; its lane callers get errors", "")
 			}
 		case control.StateUnconfirmed:
-			bad(name+": not confirmed by the registry", note(v.Note, t))
+			if !lost { // it is what a lost tunnel means
+				bad(name+": not confirmed by the registry", note(v.Note, t))
+			}
 		case control.StateUnproved:
+			if lost {
+				break
+			}
 			bad(name+": no proof in the last 10 s that callers reach it", note(v.Note, t))
 		}
-	}
-	if r := s.Relay; r != nil && (r.State == control.RelayReconnecting || r.State == control.RelayLost) {
-		word, _ := relayWord(r, now)
-		bad(word+": the lane's callers get errors until it is back", note(r.Error, t))
-		out = append(out, problem{text: "   " + retryWord(r, now) + " What is called from here " + outgoingWord(r) + ".", class: badText})
 	}
 	if s.Registry.State == registryUnreachable || s.Registry.State == registryStale {
 		how := " has no leader"

@@ -234,6 +234,14 @@ func TestProblems(t *testing.T) {
 			"!! registry 127.0.0.1:8500 has no leader; routing by what was last known"},
 		{"down", func(s *control.Status) { s.Registry.State, s.Registry.Error = registryUnreachable, "EOF" },
 			"!! registry 127.0.0.1:8500 does not answer; routing by what was last known (EOF)"},
+		{"a lost relay, and what follows from it", func(s *control.Status) {
+			s.Services[0].State, s.Services[0].Note, s.Services[1].State = control.StateUnconfirmed, "the relay is reconnecting", control.StateLocalClosed
+			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Tries: 1}
+		}, "!! relay RECONNECTING: the lane's callers get errors until it is back\n   Try 2 now. What is called from here goes on as before.\n" +
+			"!! payments: nothing listens on 127.0.0.1:8081; its lane callers get errors"},
+		{"a relay that is well", func(s *control.Status) {
+			s.Services[0].State, s.Relay = control.StateUnconfirmed, &control.RelayStatus{State: control.RelayOK}
+		}, "!! orders: not confirmed by the registry"},
 		{"warning", func(s *control.Status) { s.Warnings = []string{"be careful"} }, " ! be careful"},
 	} {
 		if got := list(c.change); got != c.want {

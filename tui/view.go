@@ -39,8 +39,17 @@ func (m model) layout() layout {
 	}
 	l := layout{problems: broken(m.problems(), w)}
 	if most := max(h/8, 2); len(l.problems) > most {
-		more := len(l.problems) - most + 1
-		l.problems = append(l.problems[:most-1:most-1], problem{text: "!! and " + plural(more, "more problem"), class: badText})
+		more := 0
+		for _, p := range l.problems[most-1:] {
+			if !strings.HasPrefix(p.text, "   ") { // that is the second line of one
+				more++
+			}
+		}
+		rest := problem{text: "!! and more of it", class: badText}
+		if more > 0 {
+			rest.text = "!! and " + plural(more, "more problem") + ": s and l show all"
+		}
+		l.problems = append(l.problems[:most-1:most-1], rest)
 	}
 	l.body = h - 2 - 3 // header and rule; rule, status line and keys
 	l.page = l.body
