@@ -94,8 +94,8 @@ func TestThePaceOfAWatch(t *testing.T) {
 		if d := consul.PaceOf(10); d != 0 {
 			t.Errorf("a burst of ten waits %v", d)
 		}
-		if d := consul.PaceOf(70); d < 59*time.Second || d > 61*time.Second {
-			t.Errorf("70 requests take %v, want a second each after the burst", d)
+		if d := consul.PaceOf(250); d < 59*time.Second || d > 61*time.Second {
+			t.Errorf("250 requests take %v, want a quarter of a second each after the burst", d)
 		}
 	})
 }

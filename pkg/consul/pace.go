@@ -11,10 +11,12 @@ import (
 // until it ends.
 const defaultWait = 45 * time.Second
 
-// pace limits one watch: a request a second on average, with a burst, so that a
+// pace limits one watch: four requests a second on average, with a burst, so that a
 // first answer and a few changes in a row never wait; and after failures an
 // exponential pause with full jitter, so that a recovering registry is not met
-// by everybody at once.
+// by everybody at once. Changes that come faster are heard of together. With one a
+// second, a router of a busy environment heard of each a second late, and sent calls
+// to who had gone.
 type pace struct {
 	tokens   float64
 	filled   time.Time
@@ -22,7 +24,10 @@ type pace struct {
 	min, max time.Duration
 }
 
-const paceBurst = 10
+const (
+	paceBurst = 10
+	paceRate  = 4 // a second
+)
 
 func newPace(minPause, maxPause time.Duration) *pace {
 	return &pace{tokens: paceBurst, filled: time.Now(), pause: minPause, min: minPause, max: maxPause}
@@ -32,13 +37,13 @@ func newPace(minPause, maxPause time.Duration) *pace {
 // the wait.
 func (p *pace) wait(ctx context.Context, kick <-chan struct{}) bool {
 	now := time.Now()
-	p.tokens = min(paceBurst, p.tokens+now.Sub(p.filled).Seconds())
+	p.tokens = min(paceBurst, p.tokens+paceRate*now.Sub(p.filled).Seconds())
 	p.filled = now
 	p.tokens--
 	if p.tokens >= 0 {
 		return ctx.Err() == nil
 	}
-	return pause(ctx, time.Duration(-p.tokens*float64(time.Second)), kick)
+	return pause(ctx, time.Duration(-p.tokens*float64(time.Second)/paceRate), kick)
 }
 
 // failed waits after a failure, false when ctx ended.

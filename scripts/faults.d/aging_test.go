@@ -82,7 +82,7 @@ func TestSoak(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		c := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-		// The gateway hears of many changes in a row no faster than one a second.
+		// The gateway hears of many changes in a row no faster than four a second.
 		await(t, "the gateway knows the session", func() bool { return all[0].send(ctx, c) == (outcome{}) })
 		for i := range all[:5] {
 			if o := all[i].send(ctx, c); o != (outcome{}) {
