@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/time/rate"
 )
 
 // Identity is who has connected.
@@ -109,6 +110,7 @@ type Relay struct {
 	log    *slog.Logger
 	gate   *gate
 	ledger *ledger
+	knocks *rate.Limiter // of words about those who were not let in
 
 	mu     sync.Mutex
 	links  map[string]*link // by agent: the newest
@@ -151,7 +153,7 @@ func newRelay(c RelayConfig, t timing) (*Relay, error) {
 	c.TLS.MinVersion = max(c.TLS.MinVersion, tls.VersionTLS12)
 	c.TLS.NextProtos = []string{"http/1.1"} // what can be upgraded
 	return &Relay{
-		conf: c, timing: t, log: c.Log, gate: newGate(c.Limits.HalfOpen), ledger: newLedger(c.Limits),
+		conf: c, timing: t, log: c.Log, gate: newGate(c.Limits.HalfOpen), ledger: newLedger(c.Limits), knocks: rate.NewLimiter(1, 60),
 		links: map[string]*link{}, all: map[*link]bool{}, claims: map[key]*claim{},
 	}, nil
 }
@@ -244,7 +246,11 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if err := r.upgrade(w, req); err != nil {
 		no := asRefusal(err, 503)
-		r.log.Warn("tunnel refused", "remote", req.RemoteAddr, "status", no.Code, "text", no.Text)
+		level := slog.LevelWarn
+		if !r.knocks.Allow() { // anybody can knock, and a disk is not endless
+			level = slog.LevelDebug
+		}
+		r.log.Log(req.Context(), level, "tunnel refused", "remote", req.RemoteAddr, "status", no.Code, "text", no.Text)
 		http.Error(w, clip(no.Text, 900), no.Code)
 	}
 }

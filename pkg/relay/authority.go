@@ -31,7 +31,7 @@ func (a authority) Authenticate(_ context.Context, c tunnel.Credentials) (tunnel
 	g, err := a.r.admit(c)
 	if err != nil {
 		a.r.o.Figures.refused.Add(1)
-		a.r.o.Audit.Warn("turned away", "remote", c.Remote.String(), "why", reason(err))
+		a.r.turnedAway(c.Remote, err)
 		return tunnel.Identity{}, err
 	}
 	msg := "link"
@@ -40,6 +40,20 @@ func (a authority) Authenticate(_ context.Context, c tunnel.Credentials) (tunnel
 	}
 	a.r.o.Audit.Info(msg, "user", g.User, "token", g.ID, "remote", c.Remote.String())
 	return tunnel.Identity{Subject: g.User, TokenID: g.ID, Expires: g.Expires.Add(expireGrace), Private: g}, nil
+}
+
+// turnedAway writes down who was not let in. Anybody can knock, and as often as he likes:
+// beyond one a second, and 60 at once, they are only counted.
+func (r *relay) turnedAway(remote net.Addr, err error) {
+	if !r.knocks.Allow() {
+		r.unsaid.Add(1)
+		return
+	}
+	args := []any{"remote", remote.String(), "why", reason(err)}
+	if n := r.unsaid.Swap(0); n > 0 {
+		args = append(args, "unsaid", n)
+	}
+	r.o.Audit.Warn("turned away", args...)
 }
 
 // expireGrace is when a tunnel whose token has ended is cut at the latest; before that

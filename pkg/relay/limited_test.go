@@ -1,11 +1,13 @@
 package relay_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"lane/pkg/consul/consultest"
 	"lane/pkg/relay"
@@ -96,4 +98,47 @@ func TestADownloadOverTheRateComesWhole(t *testing.T) {
 	if n := len(r.audit.lines("limited")); n != 1 {
 		t.Errorf("%d lines:\n%s", n, fmt.Sprint(r.audit))
 	}
+}
+
+// Who has no token can knock as often as he likes: he is counted, and cannot fill the disk.
+func TestKnocksDoNotFillTheAuditLog(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	r := w.relay("one", nil)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	knock := func() {
+		req, err := http.NewRequest(http.MethodGet, "https://"+r.addr+"/tunnel/v1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Lane-Tunnel", `{"v":1,"part":"control","agent":"a","install":"i","host":"h","generation":1}`)
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusUnauthorized {
+			t.Fatal(res.Status)
+		}
+	}
+	const knocks = 500
+	began := time.Now()
+	for range knocks {
+		knock()
+	}
+	most := 61 + int(time.Since(began)/time.Second)
+	if n := len(r.audit.lines("turned away")); n < 60 || n > most {
+		t.Errorf("%d lines, want 60 to %d", n, most)
+	}
+	if n := r.figures.Refused(); n != knocks {
+		t.Errorf("%d were counted", n)
+	}
+	w.eventually("how many were not written down", func() bool {
+		knock()
+		var all float64
+		for _, line := range r.audit.lines("turned away") {
+			n, _ := line["unsaid"].(float64)
+			all += n + 1
+		}
+		return all >= knocks
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"lane/pkg/consul"
 	"lane/pkg/lane"
@@ -120,6 +121,9 @@ type relay struct {
 	run  func(parts ...func(context.Context)) (stop func())
 	work sync.WaitGroup
 
+	knocks *rate.Limiter // of lines about those who were not let in
+	unsaid atomic.Uint64 // such lines that were not written since the last one
+
 	mu     sync.Mutex
 	claims map[key]*served
 	// seats are who holds the claim in the registry, by service and lane alone: of those
@@ -161,7 +165,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Figures == nil {
 		o.Figures = &Figures{}
 	}
-	r := &relay{o: o, claims: map[key]*served{}, seats: map[key]*served{}, kept: map[key]*kept{}}
+	r := &relay{o: o, knocks: rate.NewLimiter(1, 60), claims: map[key]*served{}, seats: map[key]*served{}, kept: map[key]*kept{}}
 	if err := r.prepare(); err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}
