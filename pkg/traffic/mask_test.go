@@ -81,6 +81,10 @@ func TestMaskByContent(t *testing.T) {
 		{"application/json", "{\"name\":\"caf\xe9\",\"password\":\"X\"}", "{\"name\":\"caf\xe9\",\"password\":\"***\"}"},
 		{"", "{\"a\":\"\x00\",\"password\":\"X\"}", "{\"a\":\"\x00\",\"password\":\"***\"}"},
 		{"application/json", "\xff\xfe{\x00\"\x00s\x00i\x00d\x00\"\x00:\x00\"\x00X\x00\"\x00}\x00", `{"sid":"***"}`},
+		{"application/json", `{"env":[{"name":"DB_PASSWORD","value":"X"},{"value":{"v":"X"},"name":"api key"},{"name":"USER","value":"n"}],"value":"n"}`,
+			`{"env":[{"name":"DB_PASSWORD","value":"***"},{"value":"***","name":"api key"},{"name":"USER","value":"n"}],"value":"n"}`},
+		{"application/yaml", "env:\n- name: DB_PASSWORD\n  value: X\n- name: USER\n  value: n\n- name: 'TOKEN'\n  a: b\n  value: |\n    X\nvalue: n\n",
+			"env:\n- name: DB_PASSWORD\n  value: ***\n- name: USER\n  value: n\n- name: 'TOKEN'\n  a: b\n  value: ***\nvalue: n\n"},
 		{"image/png", "\x89PNG\x00password=X", "\x89PNG\x00password=X"}, // a file has no names
 	} {
 		if got := maskSent(c.mime, c.in); got != c.want {

@@ -46,7 +46,8 @@ func secretBodies(t *testing.T, before, after string) []string {
 			bodies = append(bodies, `{"a":`+quoted(before)+`,`+name+`:`+v+`,"b":`+quoted(after)+`}`)
 		}
 	}
-	member := bodies[len(bodies)-1]
+	bodies = append(bodies, `{"env":[{"name":"A","value":`+quoted(before)+`},{"name":"DB_PASSWORD","value":`+value+`}]}`)
+	member := bodies[len(bodies)-2]
 	bodies = append(bodies, field("name=\"x\"\r\nContent-Transfer-Encoding: base64", base64.StdEncoding.EncodeToString([]byte(member))))
 	var printed bytes.Buffer
 	w := quotedprintable.NewWriter(&printed)
@@ -74,6 +75,7 @@ func secretBodies(t *testing.T, before, after string) []string {
 		"a: "+yaml(before)+"\nsecret:\n  v:\n  - "+yaml(secret)+"\n",
 		"a: 1\nsecret: |\n    "+block+"\nb: "+yaml(after)+"\n",
 		"a: {b: "+yaml(before)+", password: "+yaml(secret)+"}\n",
+		"env:\n- name: A\n  value: "+yaml(before)+"\n- name: DB_PASSWORD\n  value: "+yaml(secret)+"\n",
 		"export PASSWORD="+yaml(secret)+"\n",
 		"a: 'x'\npassword: '"+strings.ReplaceAll(secret, "'", "''")+"'\n")
 	return bodies

@@ -19,6 +19,10 @@ func maskJSON(b []byte, valid bool, depth int) []byte {
 		out.Write(by)
 		kept = to
 	}
+	var paired map[int]bool
+	if valid || startsJSON(b) {
+		paired = pairedValues(b)
+	}
 	for i := 0; i < len(b); {
 		if b[i] != '"' {
 			i++
@@ -45,7 +49,7 @@ func maskJSON(b []byte, valid bool, depth int) []byte {
 			i = end
 			continue
 		}
-		if !secretName(memberName(b[i:end])) {
+		if !secretName(memberName(b[i:end])) && !paired[skipBlank(b, colon+1)] {
 			i = colon + 1
 			if !valid {
 				i = end

@@ -17,6 +17,7 @@ func maskLines(b []byte, inJSON bool) []byte {
 	var out bytes.Buffer
 	changed := false
 	complex := -1 // the column of a YAML key that stands alone: "? password"
+	beside := -1  // the column of a name that says that the value beside it is secret
 	for i := 0; i < len(b); {
 		end := lineEnd(b, i)
 		s := parseSetting(b[i:end])
@@ -24,6 +25,15 @@ func maskLines(b []byte, inJSON bool) []byte {
 			s.key = "secret"
 		}
 		complex = -1
+		if blank := len(bytes.TrimSpace(b[i:end])) == 0; !blank && (s.column < beside || s.item) {
+			beside = -1 // another item
+		}
+		if s.sep > 0 && s.column == beside && valuesOne(s.key) {
+			s.key = "secret"
+		}
+		if s.sep > 0 && !s.equals && namesOne(s.key) && secretLabel(strings.Trim(strings.TrimSpace(string(b[i+s.sep:end])), `"'`)) {
+			beside = s.column
+		}
 		switch {
 		case s.alone && secretLabel(s.key):
 			complex = s.column
@@ -88,6 +98,7 @@ type setting struct {
 	sep    int    // behind : or =; 0 for none
 	equals bool
 	alone  bool // "? key"
+	item   bool // of a list: a dash stands before it
 }
 
 // keyMost bounds a name in a text, in bytes.
@@ -102,7 +113,7 @@ func parseSetting(line []byte) (s setting) {
 	for i+1 < len(line) && line[i] == '-' && (line[i+1] == ' ' || line[i+1] == '\t') {
 		for i++; i < len(line) && (line[i] == ' ' || line[i] == '\t'); i++ {
 		}
-		s.column = i // a list's item is a block of its own
+		s.column, s.item = i, true // a list's item is a block of its own
 	}
 	rest := line[i:]
 	if len(rest) > 1 && rest[0] == '?' && rest[1] == ' ' {
