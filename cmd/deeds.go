@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"lane/pkg/compare"
-	"lane/pkg/control"
 	"lane/pkg/doctor"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
@@ -24,54 +23,25 @@ import (
 
 // deeds do what keys of the terminal UI ask for: they fetch, send, copy and save.
 type deeds struct {
-	f         *factory
-	whole     func(ctx context.Context, seq uint64) (traffic.Exchange, error)
-	messages  func(ctx context.Context, seq uint64) (traffic.Messages, error)
-	reconnect func(ctx context.Context) error
-	// status is asked each time: a session that was started again has another proxy.
-	status func(ctx context.Context) (control.Status, error)
+	watched
+	f *factory
 }
 
 var _ tui.Deeds = (*deeds)(nil)
 
-// kept is a session in this process, which has its exchanges whole.
-type kept interface {
-	Exchange(seq uint64) (traffic.Exchange, bool)
+// watched is a session as the terminal UI reads and asks it, in this process or
+// behind its socket. Its status is asked each time: a session that was started
+// again has another proxy.
+type watched interface {
+	tui.Source
+	Whole(ctx context.Context, seq uint64) (traffic.Exchange, error)
 	Messages(ctx context.Context, seq uint64) (traffic.Messages, error)
 	Reconnect(ctx context.Context) error
 }
 
-// deedsFor are the deeds for a source of exchanges, nil if it cannot give a whole
-// one.
-func (f *factory) deedsFor(src tui.Source) tui.Deeds {
-	switch s := src.(type) {
-	case remote:
-		return &deeds{f: f, whole: s.c.Whole, messages: s.c.Messages, reconnect: s.c.Reconnect, status: s.Status}
-	case kept:
-		return &deeds{f: f, messages: s.Messages, reconnect: s.Reconnect, status: src.Status, whole: func(_ context.Context, seq uint64) (traffic.Exchange, error) {
-			e, ok := s.Exchange(seq)
-			if !ok {
-				return e, fmt.Errorf("exchange %d is not kept any more", seq)
-			}
-			return e, nil
-		}}
-	}
-	return nil
-}
-
-func (d *deeds) Whole(ctx context.Context, seq uint64) (traffic.Exchange, error) {
-	return d.whole(ctx, seq)
-}
-
-func (d *deeds) Messages(ctx context.Context, seq uint64) (traffic.Messages, error) {
-	return d.messages(ctx, seq)
-}
-
-func (d *deeds) Reconnect(ctx context.Context) error { return d.reconnect(ctx) }
-
 // Doctor is what lane doctor finds about the session's lane.
 func (d *deeds) Doctor(ctx context.Context) ([]doctor.Finding, error) {
-	st, err := d.status(ctx)
+	st, err := d.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +64,7 @@ const (
 )
 
 func (d *deeds) Send(ctx context.Context, e *traffic.Exchange, tag string) (tui.Answer, error) {
-	st, err := d.status(ctx)
+	st, err := d.Status(ctx)
 	if err != nil {
 		return tui.Answer{}, err
 	}

@@ -26,7 +26,17 @@ func newDeeds(t *testing.T, env map[string]string, proxy http.HandlerFunc) (*dee
 	var out bytes.Buffer
 	f := &factory{io: &iostreams.IOStreams{Out: &out}, dir: t.TempDir(),
 		getenv: func(k string) string { return env[k] }}
-	return &deeds{f: f, status: func(context.Context) (control.Status, error) { return control.Status{Proxy: srv.URL}, nil }}, &out
+	return &deeds{proxied{url: srv.URL}, f}, &out
+}
+
+// proxied is a session of which nothing is asked but its proxy.
+type proxied struct {
+	watched
+	url string
+}
+
+func (p proxied) Status(context.Context) (control.Status, error) {
+	return control.Status{Proxy: p.url}, nil
 }
 
 func TestARequestIsSentAgain(t *testing.T) {
@@ -60,7 +70,7 @@ func TestARequestIsSentAgain(t *testing.T) {
 		t.Errorf("sent %q", got.Header)
 	}
 	// No answer is no error: it is what came of it.
-	d.status = func(context.Context) (control.Status, error) { return control.Status{Proxy: "http://127.0.0.1:1"}, nil }
+	d.watched = proxied{url: "http://127.0.0.1:1"}
 	if a, err := d.Send(t.Context(), &e, ""); err != nil || !strings.Contains(a.Err, "refused") {
 		t.Errorf("%+v, %v", a, err)
 	}

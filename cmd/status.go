@@ -60,10 +60,10 @@ func runStatus(ctx context.Context, f *factory, o *statusOptions) error {
 // screen says whether the terminal can show the terminal UI.
 func (f *factory) screen() bool { return f.io.IsStdinTTY && f.io.IsStdoutTTY && !f.io.Dumb }
 
-// watch runs the terminal UI over a source of exchanges.
-func (f *factory) watch(ctx context.Context, src tui.Source, o tui.Options) error {
+// watch runs the terminal UI over a session.
+func (f *factory) watch(ctx context.Context, src watched, o tui.Options) error {
 	o.In, o.Out, o.Color, o.Now = f.io.In, f.io.Out, f.io.Color, f.now
-	o.Deeds, o.Version = f.deedsFor(src), readVersion(f.build).Version
+	o.Deeds, o.Version = &deeds{src, f}, readVersion(f.build).Version
 	err := tui.Run(ctx, src, o)
 	if errors.Is(err, tui.ErrInterrupted) {
 		return errInterrupted // Ctrl-C, which the screen reads as a key
@@ -75,10 +75,10 @@ func (f *factory) watch(ctx context.Context, src tui.Source, o tui.Options) erro
 }
 
 // remote is a session behind its socket, as the terminal UI reads it.
-type remote struct{ c *control.Client }
+type remote struct{ *control.Client }
 
 func (r remote) Status(ctx context.Context) (control.Status, error) {
-	st, err := r.c.Status(ctx)
+	st, err := r.Client.Status(ctx)
 	return st, ended(err)
 }
 
@@ -91,7 +91,7 @@ func (r remote) Batch(ctx context.Context, after uint64, most int) (traffic.Batc
 	if after == 0 {
 		heads = control.AllHeads // once: they are there when the session no longer is
 	}
-	b, err := r.c.Batch(ctx, after, most, heads)
+	b, err := r.Client.Batch(ctx, after, most, heads)
 	return b, ended(err)
 }
 
@@ -103,4 +103,4 @@ func ended(err error) error {
 	return err
 }
 
-var _ tui.Source = remote{}
+var _ watched = remote{}

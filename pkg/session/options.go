@@ -137,6 +137,12 @@ type View interface {
 	// Batch is the same for a screen, as traffic's Log.Batch is: of more than most, the
 	// newest, and the figures of the rest.
 	Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error)
+	// Whole is one exchange, with its bodies and its secrets, if it is still kept.
+	Whole(ctx context.Context, seq uint64) (traffic.Exchange, error)
+	// Messages are those of one exchange's gRPC bodies.
+	Messages(ctx context.Context, seq uint64) (traffic.Messages, error)
+	// Reconnect has the session try again at once what it waits to try again.
+	Reconnect(ctx context.Context) error
 }
 
 // BusyError says that this machine's own running session holds a service.

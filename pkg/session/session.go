@@ -339,23 +339,26 @@ func (v view) Batch(ctx context.Context, after uint64, most int) (traffic.Batch,
 	return v.s.log.Batch(ctx, after, most)
 }
 
-// Reconnect has the session try again at once what it waits to try again.
 func (v view) Reconnect(context.Context) error {
 	v.s.Reconnect()
 	return nil
 }
 
-// Messages are those of one exchange's gRPC bodies.
 func (v view) Messages(ctx context.Context, seq uint64) (traffic.Messages, error) {
-	e, ok := v.s.log.Get(seq)
-	if !ok {
-		return traffic.Messages{}, fmt.Errorf("exchange %d is not kept any more", seq)
+	e, err := v.Whole(ctx, seq)
+	if err != nil {
+		return traffic.Messages{}, err
 	}
 	return v.s.Messages(ctx, &e), nil
 }
 
-// Exchange is one exchange, with its bodies and its secrets, if it is still kept.
-func (v view) Exchange(seq uint64) (traffic.Exchange, bool) { return v.s.log.Get(seq) }
+func (v view) Whole(_ context.Context, seq uint64) (traffic.Exchange, error) {
+	e, ok := v.s.log.Get(seq)
+	if !ok {
+		return e, fmt.Errorf("exchange %d is not kept any more", seq)
+	}
+	return e, nil
+}
 
 // killed is by what the lane is killed, if it is.
 func killed(sw *lane.Switches, l lane.Name) string {
