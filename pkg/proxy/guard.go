@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -206,6 +207,7 @@ func (g *Guard) line(l *line) {
 		l.respond(&g.nearby, said{decision: g.place.Load().decision})
 	case verdictBounce:
 		g.strayed(c, req.Get("User-Agent"))
+		g.lostTag(c)
 		cat, ask := g.baseline(l.ctx, c)
 		dec := decisions.Get().(*lane.Decision)
 		defer decisions.Put(dec)
@@ -233,6 +235,7 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 	verdict := g.judge(c, r.Method)
 	if verdict == verdictBounce || verdict == verdictReject {
 		g.strayed(c, r.Header.Get("User-Agent"))
+		g.lostTag(c)
 	}
 	switch verdict {
 	case verdictProof:
@@ -287,6 +290,39 @@ func (g *Guard) strayed(c *call, agent string) {
 	}
 }
 
+// lostTag notes a request without a tag whose trace was in the lane: who called, or
+// somebody before him, has not passed it on. It is said aloud once of each caller.
+func (g *Guard) lostTag(c *call) {
+	if g.t.own == nil || c.got.Kind != lane.TagNone || g.t.own.Get(&c.keys) != g.cfg.Lane {
+		return
+	}
+	c.ex.Warnings = append(c.ex.Warnings, traffic.WarnTagLost)
+	from, err := netip.ParseAddrPort(c.ex.From)
+	if err == nil && g.t.lost.isNew(from.Addr().Unmap()) {
+		g.t.logger.Warn("a request of the lane's trace has come without its tag: its caller, or a service before it, does not pass the tag on",
+			"service", g.cfg.Service, "caller", from.Addr().Unmap(), "trace", c.ex.TraceID)
+	}
+}
+
+// callers are addresses that something was said of, so many at the most.
+type callers struct {
+	mu   sync.Mutex
+	said map[netip.Addr]bool
+}
+
+func (c *callers) isNew(addr netip.Addr) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.said[addr] || len(c.said) >= 100 {
+		return false
+	}
+	if c.said == nil {
+		c.said = map[netip.Addr]bool{}
+	}
+	c.said[addr] = true
+	return true
+}
+
 func (g *Guard) outcome(c *call, what string) {
 	c.ex.Guard = what
 	g.t.counts.Add(traffic.CountGuard, "outcome", what)
@@ -295,6 +331,9 @@ func (g *Guard) outcome(c *call, what string) {
 // passOn makes a request of the lane ready for the local process.
 func (g *Guard) passOn(c *call, h http.Header) {
 	g.served.Add(1)
+	if g.t.own != nil {
+		g.t.own.Put(&c.keys, g.cfg.Lane)
+	}
 	g.outcome(c, traffic.GuardPassed)
 	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
 	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.place.Load().id, g.cfg.Local[0], 1

@@ -1,14 +1,18 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"lane/pkg/lane"
+	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
 
@@ -125,6 +129,52 @@ func TestGuardTurnsAway(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A request without a tag whose trace was in the lane has lost it on the way: it is sent
+// on to the baseline as ever, and that is said, aloud once of each caller.
+func TestGuardTellsALostTag(t *testing.T) {
+	const other = "00-000000000000000000000000000000ff-00f067aa0ba902b7-01"
+	var said bytes.Buffer
+	s := &guarded{local: newBackend(t, "local", nil), base: newBackend(t, "base", nil), env: newEnv(t, func(c *Config) {
+		c.Own, c.Logger = tracemap.New(tracemap.Options{Size: 10}), slog.New(slog.NewTextHandler(&said, nil))
+	})}
+	s.addr = s.guard(GuardConfig{Lane: "dev-alice", Service: "order-service", InstanceID: "o-alice", Local: []string{s.local.addr()}})
+	s.reg.set(service("order-service", instance("o-base", s.base.addr(), ""), instance("o-alice", s.addr, "dev-alice")),
+		service("inventory", instance("i-base", s.base.addr(), "")))
+	seq := uint64(0)
+	lost := func(want bool, what string) {
+		t.Helper()
+		seq++
+		if got := slices.Contains(s.exchange(seq).Warnings, traffic.WarnTagLost); got != want {
+			t.Errorf("%s: told %v, want %v", what, got, want)
+		}
+	}
+	s.ask("/", "Traceparent", parentA)
+	lost(false, "a trace that was never in the lane")
+	s.get("http://inventory/", "Traceparent", parentA) // the developer's own call, colored by the proxy
+	lost(false, "the call itself")
+	for range 2 {
+		if a := s.ask("/", "Traceparent", parentA); a.header.Get(lane.HeaderGuard) != "bounced" {
+			t.Errorf("it was let in: %v", a.header)
+		}
+		lost(true, "the same trace without its tag")
+	}
+	s.ask("/", "Traceparent", parentA, "x-lane-tag", "baseline")
+	lost(false, "a wish for the baseline")
+	s.ask("/", "Traceparent", parentA, "x-lane-tag", "dev-bob")
+	lost(false, "another lane")
+	s.ask("/", "Traceparent", other)
+	lost(false, "another trace")
+	s.ask("/", "Traceparent", other, "x-lane-tag", "dev-alice")
+	lost(false, "which comes into the lane")
+	s.ask("/", "Traceparent", other)
+	lost(true, "and comes once more without its tag")
+	s.ask("/")
+	lost(false, "no trace at all")
+	if n := strings.Count(said.String(), "without its tag"); n != 1 || s.local.hits.Load() != 1 {
+		t.Errorf("said %d times, and the local process was called %d times: %s", n, s.local.hits.Load(), said.String())
 	}
 }
 

@@ -82,6 +82,11 @@ type Config struct {
 	// sidecar's map knows it. Nil knows none.
 	TraceLane func(keys *tracemap.Keys) lane.Name
 
+	// Own, if set, keeps the traces that were in the session's lane: a request of one
+	// that comes to the guard without a tag has lost it on the way, and that is said. It
+	// lets no request in.
+	Own *tracemap.Map
+
 	KeepHeaders bool          // record heads, secrets masked
 	KeepBodies  bool          // record the beginnings of bodies, traffic.MaxBody each
 	FirstAnswer time.Duration // wait for a service's first answer; 0: 2 s
@@ -114,6 +119,9 @@ type Transport struct {
 
 	saidTraceless atomic.Bool // see traceless
 
+	own  *tracemap.Map
+	lost callers // by whom a tag was lost
+
 	near     dialer // to instances
 	far      dialer // to everything else
 	services ways   // to instances: never through a proxy
@@ -140,7 +148,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	t := &Transport{
 		registry: cfg.Registry, router: cfg.Router, carriers: cfg.Carriers, names: cfg.Names,
 		lane: cfg.Lane, sources: cfg.Traces, traces: cfg.TraceLane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts, meter: cfg.Meter,
-		resolves: cfg.Resolves, keep: cfg.KeepHeaders, bodies: cfg.KeepBodies, now: cfg.Now, logger: cfg.Logger,
+		resolves: cfg.Resolves, keep: cfg.KeepHeaders, bodies: cfg.KeepBodies, now: cfg.Now, logger: cfg.Logger, own: cfg.Own,
 		first: orDefault(cfg.FirstAnswer, 2*time.Second),
 	}
 	if t.carriers == nil {
@@ -276,6 +284,9 @@ func (c *call) decide(service string, cat *lane.Catalog, dec *lane.Decision) lan
 		if service != "" && c.keys.Len() == 0 && tag.Kind == lane.TagNone {
 			t.traceless(c, service)
 		}
+	}
+	if t.own != nil && service != "" && tag.Kind == lane.TagLane && tag.Lane == t.lane {
+		t.own.Put(&c.keys, tag.Lane)
 	}
 	t.router.DecideInto(dec, cat, &ask)
 	c.decided(dec)

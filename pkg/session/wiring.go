@@ -8,6 +8,7 @@ import (
 	"lane/pkg/ca"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
+	"lane/pkg/tracemap"
 )
 
 // lastCalls is how long a front waits for its requests when the session has
@@ -24,9 +25,14 @@ func (s *session) transport(ctx context.Context, router *lane.Router) (*proxy.Tr
 		Registry: s.watcher, Router: router, Carriers: &s.o.Carriers, Names: names, Lane: s.o.Lane,
 		Caller: lane.Caller{Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone},
 		Log:    s.log, Counts: &s.counts, KeepHeaders: true, KeepBodies: s.o.Bodies, Now: s.o.Now, Logger: s.o.Log,
+		Own:      tracemap.New(tracemap.Options{Size: ownTraces}),
 		Upstream: s.o.Upstream, Roots: s.o.Roots, Via: s.via(),
 	})
 }
+
+// ownTraces is how many traces of its lane a session remembers: those of the last
+// minutes, by which it tells that a tag was lost.
+const ownTraces = 2000
 
 // forward is the coloring proxy.
 func (s *session) forward(t *proxy.Transport) (*proxy.Forward, error) {

@@ -269,6 +269,9 @@ func reasonWhy(e *Exchange) string {
 // a tag nor a trace's id.
 const WarnNoTraceID = "no_trace_id"
 
+// WarnTagLost is the warning of a request without a tag whose trace was in the lane.
+const WarnTagLost = "tag_lost"
+
 // Warning says in words what a decision warned of; a warning that has none yet
 // stays as it is.
 func Warning(w string) string {
@@ -291,6 +294,8 @@ func Warning(w string) string {
 		return "no instance has a weight yet: all count the same"
 	}
 	switch w {
+	case WarnTagLost:
+		return "its trace was in the lane: the caller, or a service before it, did not pass the tag on"
 	case WarnNoTraceID:
 		return "the call bears no trace id: if it is made for a request of a lane, the tag is lost here"
 	case "tag_missing:trace_mapped":

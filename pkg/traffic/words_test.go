@@ -146,6 +146,7 @@ func TestWarning(t *testing.T) {
 		"registry_stale_age_42s":                                   "the registry had no leader for 42s",
 		"registry_unreachable_age_900s":                            "the registry did not answer for 900s",
 		"registry_stale_age_unknown":                               "the registry has not named a leader yet",
+		"tag_lost":                                                 "its trace was in the lane: the caller, or a service before it, did not pass the tag on",
 		"no_trace_id":                                              "the call bears no trace id: if it is made for a request of a lane, the tag is lost here",
 		"tag_missing:trace_mapped":                                 "the request had lost its tag: its trace gave it back",
 		"tag_missing:no_header":                                    "the request has no tag, and the entry gives each one: it was lost on the way",
