@@ -106,7 +106,7 @@ func TestReadmeHasEveryCommand(t *testing.T) {
 }
 
 // Flags of lane up that are no settings.
-var noSettings = []string{"bodies", "detach", "help", "join", "json", "plain", "takeover"}
+var noSettings = []string{"bodies", "detach", "help", "join", "json", "plain", "takeover", "utf8"}
 
 func TestSettingsPageIsComplete(t *testing.T) {
 	text := page(t, "docs/settings.md")
@@ -119,7 +119,7 @@ func TestSettingsPageIsComplete(t *testing.T) {
 		}
 	}
 	help, _ := program(t, "up", "--help")
-	flags := regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`).FindAllStringSubmatch(help, -1)
+	flags := regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z0-9-]+)`).FindAllStringSubmatch(help, -1)
 	if len(flags) < 10 {
 		t.Fatalf("only %v found in the help", flags)
 	}

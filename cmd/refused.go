@@ -18,7 +18,7 @@ func (f *factory) untilFree(ctx context.Context, o *upOptions, run func() error)
 		if !refused || o.plain || o.detach || o.json || len(o.command) > 0 || !f.screen() {
 			return err
 		}
-		choice, asked := tui.Refused(ctx, r, tui.Options{In: f.io.In, Out: f.io.Out, Color: f.io.Color})
+		choice, asked := tui.Refused(ctx, r, tui.Options{In: f.io.In, Out: f.io.Out, Color: f.io.Color, UTF8: o.utf8})
 		switch {
 		case errors.Is(asked, tui.ErrInterrupted):
 			return errInterrupted

@@ -17,6 +17,7 @@ type statusOptions struct {
 	lane  string
 	plain bool
 	json  bool
+	utf8  bool
 }
 
 func newStatusCmd(f *factory) *cobra.Command {
@@ -38,6 +39,7 @@ terminal, or with --plain, print the session's state and its counts; with
 	}
 	addFlag(c, &o.lane, "lane", "", aLane, "the lane, if several sessions run")
 	c.Flags().BoolVar(&o.plain, "plain", false, "print text, no terminal UI")
+	utf8Flag(c, &o.utf8)
 	jsonFlag(c, &o.json)
 	_ = c.RegisterFlagCompletionFunc("lane", f.completeLanes)
 	return c
@@ -54,7 +56,13 @@ func runStatus(ctx context.Context, f *factory, o *statusOptions) error {
 	case o.plain || !f.screen():
 		return printer.Status(f.io, &s.Status)
 	}
-	return f.watch(ctx, remote{s.Client}, tui.Options{Attached: true})
+	return f.watch(ctx, remote{s.Client}, tui.Options{Attached: true, UTF8: o.utf8})
+}
+
+// utf8Flag is a verb's wish for characters beyond ASCII. Terminals do not agree on how
+// wide all of them are, so that it has to be asked for.
+func utf8Flag(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "utf8", false, "show characters beyond ASCII in the terminal UI, not their escapes")
 }
 
 // screen says whether the terminal can show the terminal UI.

@@ -38,6 +38,7 @@ type upOptions struct {
 	plain    bool
 	json     bool
 	bodies   bool
+	utf8     bool
 }
 
 func newUpCmd(f *factory) *cobra.Command {
@@ -96,6 +97,7 @@ terminal, and its exit code becomes lane's.`,
 	c.Flags().BoolVarP(&o.detach, "detach", "d", false, "return when the lane is routable, and leave the session running")
 	c.Flags().BoolVar(&o.bodies, "bodies", false, "keep bodies for the terminal UI: 64 KiB of each, 32 MiB in all, in memory")
 	c.Flags().BoolVar(&o.plain, "plain", false, "print lines, no terminal UI")
+	utf8Flag(c, &o.utf8)
 	c.Flags().BoolVar(&o.json, "json", false, "with -d: print the session's status as JSON")
 	given = settingFlags(c, sessionSettings)
 	_ = c.RegisterFlagCompletionFunc("service", f.completeServices)
@@ -249,7 +251,7 @@ func (f *factory) show(opts *session.Options, o *upOptions) {
 		opts.View = func(ctx context.Context, v session.View) error {
 			out.shut.Store(true) // a line would tear the screen
 			defer out.shut.Store(false)
-			return f.watch(ctx, v, tui.Options{})
+			return f.watch(ctx, v, tui.Options{UTF8: o.utf8})
 		}
 	default:
 		opts.View = f.lines
