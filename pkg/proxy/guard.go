@@ -30,7 +30,9 @@ type Guard struct {
 	// place is where the instance stands in the registry.
 	place atomic.Pointer[guardPlace]
 	// at is the address in the registry.
-	at     atomic.Pointer[string]
+	at atomic.Pointer[string]
+	// far is the address in the registry where that is a relay's.
+	far    atomic.Pointer[string]
 	served atomic.Uint64 // requests of the lane
 }
 
@@ -111,10 +113,34 @@ func (g *Guard) Moved(id string) {
 // Readdressed says that the instance has another address in the registry from now on.
 func (g *Guard) Readdressed(addr string) {
 	old := g.at.Swap(&addr)
-	g.t.guards.Store(addr, true)
+	g.t.guards.Store(addr, addr)
 	if *old != addr {
 		g.t.guards.Delete(*old)
 	}
+}
+
+// Far says that the registry has the instance at the address of a relay, whose tunnel
+// leads here. What is asked of it by TLS goes to the guard itself: nobody on that way
+// reads TLS, and in the clear it is not to leave the machine.
+func (g *Guard) Far(addr string) {
+	at := *g.at.Load()
+	if old := g.far.Swap(&addr); old != nil && *old != addr && *old != at {
+		g.t.guards.Delete(*old)
+	}
+	if addr != "" && addr != at {
+		g.t.guards.Store(addr, at)
+	}
+}
+
+// ownGuard is where the guard of an instance listens that is this process's own: it
+// reads no TLS.
+func (t *Transport) ownGuard(addr string) (at string, ours bool) {
+	v, ours := t.guards.Load(addr)
+	if !ours {
+		return "", false
+	}
+	at, ours = v.(string)
+	return at, ours
 }
 
 // Serve serves until ctx ends, then drains and returns when nothing of it runs.
@@ -127,8 +153,12 @@ func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
 		own, _ := netip.ParseAddrPort(ln.Addr().String()) // no address: it is nobody's
 		g.cfg.Here = func(a netip.Addr) bool { return a.IsLoopback() || a == own.Addr().Unmap() }
 	}
-	g.t.guards.Store(*g.at.Load(), true)
-	defer func() { g.t.guards.Delete(*g.at.Load()) }()
+	at := *g.at.Load()
+	g.t.guards.Store(at, at)
+	defer func() {
+		g.t.guards.Delete(*g.at.Load())
+		g.Far("")
+	}()
 	defer g.local.close()
 	defer g.nearby.close()
 	return g.srv.run(ctx, ln)

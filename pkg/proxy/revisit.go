@@ -38,8 +38,11 @@ func (t *Transport) Revisit(req *http.Request, e *traffic.Exchange) (*http.Respo
 	} else if e.Lane != "" {
 		t.carriers.Write(h, string(e.Lane))
 	}
-	if _, ours := t.guards.Load(e.Addr); u.Scheme == "http" || ours {
+	if u.Scheme == "http" {
 		return t.services.h2c.RoundTrip(to(req, h, "http", e.Addr, u.Host))
+	}
+	if at, ours := t.ownGuard(e.Addr); ours {
+		return t.services.h2c.RoundTrip(to(req, h, "http", at, u.Host))
 	}
 	return t.secured.to(e.Addr).plain.RoundTrip(to(req, h, "https", net.JoinHostPort(u.Hostname(), "443"), u.Host))
 }

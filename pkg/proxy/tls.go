@@ -116,9 +116,9 @@ func (c *call) toInstance(req *http.Request, in *lane.Instance) (*http.Response,
 	if req.URL.Scheme != "https" {
 		return c.roundTrip(&c.t.services, req, "http", in.Addr, false)
 	}
-	if _, ours := c.t.guards.Load(in.Addr); ours {
+	if at, ours := c.t.ownGuard(in.Addr); ours {
 		c.h2 = req.ProtoMajor == 2 && c.grpc
-		return c.roundTrip(&c.t.services, req, "http", in.Addr, false)
+		return c.roundTrip(&c.t.services, req, "http", at, false)
 	}
 	return c.overTLS(c.t.secured.to(in.Addr), req, net.JoinHostPort(serverName(req, c.asked), "443"))
 }

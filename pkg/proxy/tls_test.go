@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -376,6 +377,47 @@ func TestOpenedTLSToOwnGuard(t *testing.T) {
 	out := &wrapperspb.StringValue{}
 	if err := dialGRPCTLS(t, s, "rpc:443").Invoke(shortly(t), "/t.T/Unary", str("x"), out); err != nil || out.Value != "rpc x" {
 		t.Errorf("%q %v", out.Value, err)
+	}
+}
+
+// An instance of ours that the registry has at a relay's address: nobody on that way reads
+// TLS, so what comes by it goes to the guard itself, also where all else goes by a way of
+// its own.
+func TestOpenedTLSToOwnGuardBehindARelay(t *testing.T) {
+	const relay = "192.0.2.1:21000" // nobody's
+	for name, change := range map[string]func(*Config){
+		"by the network": nil,
+		"by the relay": func(c *Config) {
+			c.Via = func(_ context.Context, addr string) (net.Conn, error) { return nil, errors.New("asked for " + addr) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTLSShop(t, true, change)
+			local := newBackend(t, "local", nil)
+			g, err := NewGuard(s.tr, GuardConfig{Lane: "dev-alice", Service: "order-service", InstanceID: "o-mine", Local: []string{local.addr()}, Reject: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := s.serve(g.Serve)
+			eventually(t, "the guard serves", func() bool { _, ok := s.tr.guards.Load(at); return ok })
+			mine := instance("o-mine", relay, "dev-alice")
+			s.reg.set(service("order-service", instance("o-base", s.base.tlsAddr(), ""), mine))
+			g.Far(relay)
+			if a := do(t, s.client(true), "GET", "https://order-service/", nil, nil); a.body != "local" {
+				t.Errorf("%+v", a)
+			}
+			g.Far("192.0.2.1:21001")
+			if _, ours := s.tr.ownGuard(relay); ours {
+				t.Error("the address of before is still taken for ours")
+			}
+			g.Far("")
+			if _, ours := s.tr.ownGuard("192.0.2.1:21001"); ours {
+				t.Error("an address that was given up is still taken for ours")
+			}
+			if _, ours := s.tr.ownGuard(at); !ours {
+				t.Error("the guard's own address is not taken for ours any more")
+			}
+		})
 	}
 }
 

@@ -134,7 +134,7 @@ type Transport struct {
 	upstream upstream
 	ejected  ejected
 	self     ownAddrs
-	guards   sync.Map // addresses of this process's own: they read no TLS
+	guards   sync.Map // instances of this process's own, by address, and where the guard of each listens
 	picks    atomic.Uint64
 }
 
@@ -184,7 +184,14 @@ func NewTransport(cfg Config) (*Transport, error) {
 	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self}
 	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
 	t.marks = newMarks(t.carriers, &t.sources)
-	if t.near.via = cfg.Via; cfg.Via != nil {
+	if cfg.Via != nil {
+		t.near.via = func(ctx context.Context, addr string) (net.Conn, error) {
+			if at, ours := t.ownGuard(addr); ours && at == addr {
+				var d net.Dialer
+				return d.DialContext(ctx, "tcp", at)
+			}
+			return cfg.Via(ctx, addr)
+		}
 		t.near.timeout, t.nearby.once = orDefault(cfg.DialTimeout, 10*time.Second), true
 	}
 	t.nearby.dial, t.outside.dial = t.near.dial, t.far.dial

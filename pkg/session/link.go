@@ -488,6 +488,7 @@ func (f *far) learn(got map[string]string) {
 		holder = lane.Claim{Lane: lane.Name(f.claim.Lane), Service: f.claim.Service, Owner: owner, Host: got[facts.HolderHost], Session: "the holder's"}
 	}
 	f.v.joins(holder)
+	f.v.guard.Far(got[facts.Address])
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.facts = got
