@@ -87,13 +87,14 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	all, err := loadText(t, "no_match: proportional\ndegrade_ratio: 0.25\nunhealthy_lane: fallback\nzone_mode: off\nwarmup: 90s")
+	all, err := loadText(t, "no_match: proportional\ndegrade_ratio: 0.25\nunhealthy_lane: fallback\nzone_mode: off\nwarmup: 90s\nwarmup_curve: quadratic")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := lane.DefaultPolicy()
 	want.InvalidTag, want.NoMatch, want.DegradeRatio = lane.InvalidReject, lane.NoMatchProportional, 0.25
 	want.UnhealthyLane, want.Zone, want.Warmup = lane.UnhealthyFallback, lane.ZoneOff, 90*time.Second
+	want.Curve = lane.CurveQuadratic
 	if got := all.Policy(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}

@@ -220,6 +220,11 @@ var keys = []key{
 			return err
 		},
 		show: func(s *Settings) string { return s.Warmup.String() }},
+	{name: "warmup_curve", env: []string{"LANE_WARMUP_CURVE"}, def: string(lane.CurveLinear),
+		set: func(l *loader, v []string) error {
+			return oneOf(&l.s.WarmupCurve, v[0], string(lane.CurveLinear), string(lane.CurveQuadratic))
+		},
+		show: func(s *Settings) string { return s.WarmupCurve }},
 	{name: "max_stale", env: []string{"LANE_MAX_STALE"}, def: "5m",
 		set: func(l *loader, v []string) error {
 			d, err := CheckDuration(v[0], 0, maxMaxStale)

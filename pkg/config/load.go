@@ -369,6 +369,9 @@ func (l *loader) relations() {
 		}
 		l.fail(l.source[key], key, "no_match: proportional and degrade_ratio, its share, go together")
 	}
+	if l.layer["warmup_curve"] > layerDefault && l.layer["warmup"] == layerDefault {
+		l.fail(l.source["warmup_curve"], "warmup_curve", "there is no warm-up that it could be of: set warmup, or LANE_WARMUP, e.g. 2m")
+	}
 	if s.Via == ViaRelay && s.Relay == "" {
 		l.fail(l.source["via"], "via", "there is no relay: set relay, or LANE_RELAY, or --relay")
 	}

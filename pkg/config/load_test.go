@@ -56,7 +56,7 @@ func TestDefaults(t *testing.T) {
 	want := map[string]string{
 		"preset": "lane", "register": "auto", "consul.address": "127.0.0.1:8500", "owner": "alice@laptop", "guard": "bounce",
 		"drain": "30s", "proxy": "127.0.0.1:7474", "strict": "false", "no_match": "fallback",
-		"max_stale": "5m0s", "via": "direct", "degrade_ratio": "0", "unhealthy_lane": "error", "zone_mode": "affinity", "warmup": "0s",
+		"max_stale": "5m0s", "via": "direct", "degrade_ratio": "0", "unhealthy_lane": "error", "zone_mode": "affinity", "warmup": "0s", "warmup_curve": "linear",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -98,6 +98,7 @@ no_match: fail
 max_stale: 90s
 zone_mode: required
 warmup: 2m
+warmup_curve: quadratic
 relay: wss://relay.test.example#sha256:00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff
 relay_ca_file: certs/relay.pem
 relay_token_file: ~/relay-token
@@ -121,7 +122,7 @@ func TestFullFile(t *testing.T) {
 			CAFile: filepath.Join(dir, "certs/ca.pem"), TokenFile: "/home/alice/token"},
 		Env: "test", Tenant: "t1", Zone: "a", Version: "1.10", Advertise: "10.0.0.7", Owner: "Alice", Guard: Reject,
 		Probes: []string{"/healthz", "/ready"}, Drain: 5 * time.Second, Proxy: "[::1]:7000", Strict: true, NoMatch: Fail,
-		UnhealthyLane: "error", ZoneMode: "required", Warmup: 2 * time.Minute,
+		UnhealthyLane: "error", ZoneMode: "required", Warmup: 2 * time.Minute, WarmupCurve: "quadratic",
 		MaxStale: 90 * time.Second, Relay: "wss://relay.test.example", RelayCAFile: filepath.Join(dir, "certs/relay.pem"),
 		RelayFingerprint: "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 		RelayCertFile:    filepath.Join(dir, "certs/me.pem"), RelayKeyFile: filepath.Join(dir, "certs/me-key.pem"),
@@ -235,6 +236,8 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 		{"zone_mode: near", "affinity, off, required"},
 		{"warmup: 30", `"30" has no unit; say 30s`},
 		{"warmup: 2h", "between 0s and 1h"},
+		{"warmup: 2m\nwarmup_curve: steep", `lane.yaml:2: warmup_curve: "steep" is not one of linear, quadratic`},
+		{"warmup_curve: quadratic", "lane.yaml:1: warmup_curve: there is no warm-up that it could be of: set warmup, or LANE_WARMUP"},
 		{"strict: true\nno_match: fallback", "lane.yaml:2: no_match: strict (lane.yaml:1) means fail"},
 		{"env: a\nenv: b", "lane.yaml:2: env: is there twice, first in line 1"},
 		{"[1: 2", "lane.yaml:"},

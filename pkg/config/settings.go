@@ -58,6 +58,7 @@ type Settings struct {
 	UnhealthyLane string  // Error or Fallback
 	ZoneMode      string  // Affinity, Off or Required
 	Warmup        time.Duration
+	WarmupCurve   string // Linear or Quadratic
 
 	MaxStale time.Duration // an answer of the registry that is older proves no absence
 
