@@ -45,7 +45,9 @@ func Main() int {
 
 // brief reports whether a command waits for nothing, and leaves nothing half done:
 // a signal may end it as it ends any program. To be told of signals costs a thread.
-func brief(args []string) bool { return len(args) > 0 && (args[0] == "version" || args[0] == gateName) }
+func brief(args []string) bool {
+	return len(args) > 0 && (args[0] == "version" || args[0] == gateName || args[0] == bypassName)
+}
 
 // signals makes the one signal context: the first signal ends it, the second
 // one closes force, which ends the waiting of a clean end. Whoever calls hangups

@@ -36,8 +36,8 @@ func shelves() []shelf {
 // newRootCmd makes the program's command with all others below it, or with the one
 // of a name: to make all of them is most of what a short command does.
 func newRootCmd(f *factory, name string) *cobra.Command {
-	groups, guardian, gate := shelves(), maker{"guardian", newGuardianCmd}, maker{gateName, newGateCmd}
-	only := name == guardian.name || name == gate.name || slices.ContainsFunc(groups, func(g shelf) bool {
+	groups, guardian, gate, bypass := shelves(), maker{"guardian", newGuardianCmd}, maker{gateName, newGateCmd}, maker{bypassName, newBypassCmd}
+	only := name == guardian.name || name == gate.name || name == bypass.name || slices.ContainsFunc(groups, func(g shelf) bool {
 		return slices.ContainsFunc(g.makers, func(m maker) bool { return m.name == name })
 	})
 	root := &cobra.Command{
@@ -95,6 +95,7 @@ every such fallback is shown, with its reason.`,
 	}
 	add(guardian, "")
 	add(gate, "")
+	add(bypass, "")
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	if !only {

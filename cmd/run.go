@@ -22,7 +22,8 @@ coloring proxy: HTTP_PROXY, HTTPS_PROXY, grpc_proxy, NODE_USE_ENV_PROXY,
 JAVA_TOOL_OPTIONS, LANE_TAG and LANE_PROXY; and where the session opens TLS,
 SSL_CERT_FILE, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, NODE_EXTRA_CA_CERTS and a trust
 store for Java, so that it trusts the CA ('lane ca'). The command's signals,
-terminal and exit code are its own.
+terminal and exit code are its own. On Linux, one that has connections after 10 s and
+none through the proxy is told, with what its runtime needs.
 
 curl, wget, Go, grpc-go, Python and Java need nothing more; Node 22.21, 24.5 or
 newer. HTTPS is passed through and not colored unless mitm in lane.yaml lists the
@@ -64,6 +65,7 @@ func runRun(ctx context.Context, f *factory, args []string) error {
 	if err := f.warnNode(ctx, path); err != nil {
 		return err
 	}
+	f.watchRun(&s.Status)
 	return f.become(ctx, path, rest, childenv.Build(f.environ, f.childSession(&s.Status)))
 }
 

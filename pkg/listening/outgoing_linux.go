@@ -17,11 +17,37 @@ const stateOpen = "01"
 
 // Outgoing are the addresses to which the processes of a group have open TCP
 // connections that they have made themselves, and the processes' names.
-func Outgoing(group int) (to []netip.AddrPort, names []string) { return outgoing("/proc", group) }
+func Outgoing(group int) (to []netip.AddrPort, names []string) {
+	return outgoing("/proc", func(all []proc) (those []proc) {
+		return slices.DeleteFunc(all, func(p proc) bool { return p.group != group })
+	})
+}
 
-func outgoing(proc string, group int) (to []netip.AddrPort, names []string) {
-	sockets := map[string]bool{}
-	stats, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+// OutgoingOf is Outgoing for a process and those that it has started, and they.
+func OutgoingOf(pid int) (to []netip.AddrPort, names []string) {
+	return outgoing("/proc", func(all []proc) []proc {
+		family := map[int]bool{pid: true}
+		for grown := true; grown; {
+			grown = false
+			for _, p := range all {
+				if family[p.parent] && !family[p.pid] {
+					family[p.pid], grown = true, true
+				}
+			}
+		}
+		return slices.DeleteFunc(all, func(p proc) bool { return !family[p.pid] })
+	})
+}
+
+// proc is one process.
+type proc struct {
+	pid, parent, group int
+	name               string
+}
+
+// processes are all that there are.
+func processes(root string) (all []proc) {
+	stats, _ := filepath.Glob(filepath.Join(root, "[0-9]*", "stat"))
 	for _, path := range stats {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -34,13 +60,25 @@ func outgoing(proc string, group int) (to []netip.AddrPort, names []string) {
 			continue
 		}
 		f := strings.Fields(head[end+1:])
-		if len(f) < 3 || f[2] != strconv.Itoa(group) {
+		if len(f) < 3 {
 			continue
 		}
-		if name := head[:end]; !slices.Contains(names, name) {
-			names = append(names, name)
+		p := proc{name: head[:end]}
+		p.pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		p.parent, _ = strconv.Atoi(f[1])
+		p.group, _ = strconv.Atoi(f[2])
+		all = append(all, p)
+	}
+	return all
+}
+
+func outgoing(root string, which func([]proc) []proc) (to []netip.AddrPort, names []string) {
+	sockets := map[string]bool{}
+	for _, p := range which(processes(root)) {
+		if !slices.Contains(names, p.name) {
+			names = append(names, p.name)
 		}
-		fds, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "fd", "*"))
+		fds, _ := filepath.Glob(filepath.Join(root, strconv.Itoa(p.pid), "fd", "*"))
 		for _, fd := range fds {
 			if at, err := os.Readlink(fd); err == nil && strings.HasPrefix(at, "socket:[") {
 				sockets[strings.TrimSuffix(strings.TrimPrefix(at, "socket:["), "]")] = true
@@ -48,7 +86,7 @@ func outgoing(proc string, group int) (to []netip.AddrPort, names []string) {
 		}
 	}
 	for _, table := range []string{"net/tcp", "net/tcp6"} {
-		to = append(to, connections(filepath.Join(proc, table), sockets)...)
+		to = append(to, connections(filepath.Join(root, table), sockets)...)
 	}
 	return to, names
 }

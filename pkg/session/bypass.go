@@ -40,7 +40,7 @@ func (s *session) watchBypass(ctx context.Context) error {
 			return nil
 		}
 		to, names := s.o.Outgoing(s.child.PID())
-		if why := bypassed(to, names, strings.TrimPrefix(s.proxyURL, "http://")); why != "" {
+		if why := Bypassed(to, names, strings.TrimPrefix(s.proxyURL, "http://")); why != "" {
 			s.o.Log.Warn(why)
 			s.event("%s", why)
 			return nil
@@ -49,9 +49,9 @@ func (s *session) watchBypass(ctx context.Context) error {
 	return nil
 }
 
-// bypassed says that a command has connections, and none to the proxy; "" for one that
+// Bypassed says that a command has connections, and none to the proxy; "" for one that
 // has none to other machines, or one to the proxy.
-func bypassed(to []netip.AddrPort, names []string, proxy string) string {
+func Bypassed(to []netip.AddrPort, names []string, proxy string) string {
 	var past []string
 	for _, at := range to {
 		if at.String() == proxy {

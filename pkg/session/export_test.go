@@ -28,9 +28,6 @@ func Impatient(o Options, link time.Duration) Options {
 	return o
 }
 
-// Bypassed says what a bypass is told as.
-var Bypassed = bypassed
-
 // LookForBypass has a command's connections looked at that often.
 func LookForBypass(o Options, every time.Duration) Options {
 	o.bypass = every
