@@ -18,7 +18,8 @@ type Answer struct {
 	Header http.Header
 	Body   []byte
 	NoBody bool // the body is not known: it is not compared
-	// Shown is a body that is no JSON as it may be printed; nil: as it is.
+	// Shown is the body as it may be printed; nil: as it is. Of JSON it is JSON too, with
+	// another value in the place of what is not printed.
 	Shown []byte
 	Err   string
 }
@@ -146,7 +147,7 @@ func (d *diff) bodies(old, new *Answer) {
 	a, errA := decode(old.Body)
 	b, errB := decode(new.Body)
 	if errA == nil && errB == nil {
-		d.values("body ", a, b)
+		d.values("body ", old.value(a), new.value(b))
 		return
 	}
 	was, is := old.printed(), new.printed()
@@ -192,28 +193,59 @@ func decode(b []byte) (any, error) {
 	return v, nil
 }
 
-func (d *diff) values(where string, a, b any) {
-	switch x := a.(type) {
+// value is a value of JSON, and how it may be printed.
+type value struct{ v, shown any }
+
+// value is a whole body.
+func (a *Answer) value(v any) value {
+	if a.Shown == nil {
+		return value{v, v}
+	}
+	shown, err := decode(a.Shown)
+	if err != nil {
+		return value{v, string(a.Shown)}
+	}
+	return value{v, shown}
+}
+
+// member is the value of an object's member. Below one that is not printed, none is.
+func (x value) member(k string) value {
+	if m, ok := x.shown.(map[string]any); ok {
+		return value{x.v.(map[string]any)[k], m[k]}
+	}
+	return value{x.v.(map[string]any)[k], x.shown}
+}
+
+// item is a value of an array.
+func (x value) item(i int) value {
+	if s, ok := x.shown.([]any); ok && i < len(s) {
+		return value{x.v.([]any)[i], s[i]}
+	}
+	return value{x.v.([]any)[i], x.shown}
+}
+
+func (d *diff) values(where string, a, b value) {
+	switch x := a.v.(type) {
 	case map[string]any:
-		if y, ok := b.(map[string]any); ok {
+		if y, ok := b.v.(map[string]any); ok {
 			names := maps.Clone(x)
 			maps.Copy(names, y)
 			for _, k := range slices.Sorted(maps.Keys(names)) {
-				va, inA := x[k]
-				vb, inB := y[k]
-				d.member(where+member(k), va, vb, inA, inB)
+				_, inA := x[k]
+				_, inB := y[k]
+				d.member(where+member(k), a.member(k), b.member(k), inA, inB)
 			}
 			return
 		}
 	case []any:
-		if y, ok := b.([]any); ok {
+		if y, ok := b.v.([]any); ok {
 			for i := range max(len(x), len(y)) {
-				var va, vb any
+				var va, vb value
 				if i < len(x) {
-					va = x[i]
+					va = a.item(i)
 				}
 				if i < len(y) {
-					vb = y[i]
+					vb = b.item(i)
 				}
 				d.member(where+"["+strconv.Itoa(i)+"]", va, vb, i < len(x), i < len(y))
 			}
@@ -223,18 +255,27 @@ func (d *diff) values(where string, a, b any) {
 	if where == "body " {
 		where = "body"
 	}
-	d.add(where, text(a), text(b))
+	d.differ(where, a, b)
 }
 
-func (d *diff) member(where string, a, b any, inA, inB bool) {
+func (d *diff) member(where string, a, b value, inA, inB bool) {
 	switch {
 	case inA && inB:
 		d.values(where, a, b)
 	case inA:
-		d.add(where, text(a), "")
+		d.add(where, text(a.shown), "")
 	default:
-		d.add(where, "", text(b))
+		d.add(where, "", text(b.shown))
 	}
+}
+
+// differ adds two values; they may differ in what is not printed.
+func (d *diff) differ(where string, a, b value) {
+	was, is := text(a.shown), text(b.shown)
+	if was == is && text(a.v) != text(b.v) {
+		was, is = "(masked, one way)", "(masked, another way)"
+	}
+	d.add(where, was, is)
 }
 
 // member is a name as a step of a path: .name, or ["a name"].

@@ -40,6 +40,8 @@ func TestDiff(t *testing.T) {
 		{"one line", json("a"), json("b"), nil, []string{"body: a > b"}},
 		{"printed otherwise", Answer{Body: []byte("a\nx"), Shown: []byte("A\n*")}, Answer{Body: []byte("a\ny"), Shown: []byte("B\n*")}, nil, []string{"body line 1: A > B"}},
 		{"printed the same", Answer{Body: []byte("x"), Shown: []byte("*")}, Answer{Body: []byte("y"), Shown: []byte("*")}, nil, []string{"body: (masked, one way) > (masked, another way)"}},
+		{"JSON printed otherwise", Answer{Body: []byte(`{"v":["x",{"w":1}],"o":{"p":1},"n":1}`), Shown: []byte(`{"v":"*","o":"*","n":1}`)}, Answer{Body: []byte(`{"v":["y",{"w":1}],"o":{"p":1,"q":2},"n":2}`), Shown: []byte(`{"v":"*","o":"*","n":2}`)}, nil,
+			[]string{"body .n: 1 > 2", `body .o.q:  > "*"`, "body .v[0]: (masked, one way) > (masked, another way)"}},
 		{"ignored member", json(`{"id":1,"at":2}`), json(`{"id":2,"at":3}`), []string{"body .at"}, []string{"body .id: 1 > 2"}},
 		{"ignored in every item", json(`{"items":[{"id":1},{"id":2}]}`), json(`{"items":[{"id":3},{"id":4}]}`), []string{"body .items[*].id"}, nil},
 		{"what is below goes with it", json(`{"meta":{"a":{"b":1}},"x":1}`), json(`{"meta":{"a":{"b":2}},"x":2}`), []string{"body .meta"}, []string{"body .x: 1 > 2"}},

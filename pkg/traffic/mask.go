@@ -54,7 +54,7 @@ func maskBody(kind BodyKind, b []byte, depth int) []byte {
 	if !form && (kind != BodyForm || bytes.IndexByte(bytes.TrimSpace(b), '\n') >= 0) {
 		out = maskLines(out, startsJSON(b))
 	}
-	out = maskJSON(maskURLs(maskAssigned(out)), false, depth)
+	out = maskJSON(maskURLs(maskCodes(maskAssigned(out))), false, depth)
 	if bytes.IndexByte(out, '<') >= 0 {
 		out = maskXML(out, depth, false)
 	}
@@ -108,9 +108,14 @@ func startsJSON(b []byte) bool {
 	return len(t) > 0 && (t[0] == '{' || t[0] == '[')
 }
 
-// maskPairs masks secret values of a=b&c=d. Some servers take ; for a separator too: a
-// secret then reaches to the next &, as it may have one in it.
-func maskPairs(q string, depth int) string {
+// maskPairs masks secret values of a=b&c=d.
+func maskPairs(q string, depth int) string { return maskFields(q, depth, false) }
+
+// maskFields is maskPairs; back says that OAuth's answers come to the path of this query.
+// Some servers take ; for a separator too: a secret then reaches to the next &, as it
+// may have one in it.
+func maskFields(q string, depth int, back bool) string {
+	beside := besideFields(q, back)
 	var b strings.Builder
 	b.Grow(len(q))
 	for i, pair := range strings.Split(q, "&") {
@@ -120,7 +125,7 @@ func maskPairs(q string, depth int) string {
 		for rest := pair; rest != ""; {
 			piece, more, cut := strings.Cut(rest, ";")
 			name, value, ok := strings.Cut(piece, "=")
-			if ok && secretName(unescaped(name)) && rest[len(name)+1:] != "" {
+			if ok && rest[len(name)+1:] != "" && (secretName(unescaped(name)) || beside[pairName(name)]) {
 				b.WriteString(name + "=" + Masked)
 				break
 			}

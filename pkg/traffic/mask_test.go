@@ -85,6 +85,20 @@ func TestMaskByContent(t *testing.T) {
 			`{"env":[{"name":"DB_PASSWORD","value":"***"},{"value":"***","name":"api key"},{"name":"USER","value":"n"}],"value":"n"}`},
 		{"application/yaml", "env:\n- name: DB_PASSWORD\n  value: X\n- name: USER\n  value: n\n- name: 'TOKEN'\n  a: b\n  value: |\n    X\nvalue: n\n",
 			"env:\n- name: DB_PASSWORD\n  value: ***\n- name: USER\n  value: n\n- name: 'TOKEN'\n  a: b\n  value: ***\nvalue: n\n"},
+		{"application/json", `{"headers":[{"name":"Authorization","value":"X"},{"name":"x-csrftoken","value":"X"},{"name":"Accept","value":"n"}]}`,
+			`{"headers":[{"name":"Authorization","value":"***"},{"name":"x-csrftoken","value":"***"},{"name":"Accept","value":"n"}]}`},
+		{"application/json", `[{"headerName":"Cookie","headerValue":"X"},{"k":"pwd","v":"X"},{"id":"a","v":"n"}]`, `[{"headerName":"Cookie","headerValue":"***"},{"k":"pwd","v":"***"},{"id":"a","v":"n"}]`},
+		{"application/json", `{"grant_type":"authorization_code","code":"X"}`, `{"grant_type":"authorization_code","code":"***"}`},
+		{"application/json", `{"code":"EUR","state":"TX"}`, `{"code":"EUR","state":"TX"}`},
+		{"application/json", `{"next":"http://h/x?code=X\u0026state=s"}`, `{"next":"http://h/x?code=***\u0026state=s"}`},
+		{formType, `grant_type=authorization_code&code=X&redirect_uri=u`, `grant_type=authorization_code&code=***&redirect_uri=u`},
+		{formType, `code=EUR&a=b`, `code=EUR&a=b`},
+		{"text/plain", "GET /cb?code=X&state=s HTTP/1.1\ncode=EUR a\n", "GET /cb?code=***&state=s HTTP/1.1\ncode=EUR a\n"},
+		{"application/xml", `<h><header><name>Authorization</name><value>X</value></header><header><value><s>n</s></value><name>Accept</name></header></h>`,
+			`<h><header><name>Authorization</name><value>***</value></header><header><value><s>n</s></value><name>Accept</name></header></h>`},
+		{"application/xml", `<p><x:value><s>X</s></x:value><x:name> API key </x:name></p><value>n</value>`, `<p><x:value>***</x:value><x:name> API key </x:name></p><value>n</value>`},
+		{"application/xml", `<p><param-name><![CDATA[db.password]]></param-name><br><param-value>X</param-value>`, `<p><param-name><![CDATA[db.password]]></param-name><br><param-value>***</param-value>`},
+		{"application/xml", `<dict><key>password</key><string>X</string><key>user</key><string>n</string></dict>`, `<dict><key>***</key><string>***</string><key>***</key><string>n</string></dict>`},
 		{"image/png", "\x89PNG\x00password=X", "\x89PNG\x00password=X"}, // a file has no names
 	} {
 		if got := maskSent(c.mime, c.in); got != c.want {

@@ -63,6 +63,7 @@ func secretBodies(t *testing.T, before, after string) []string {
 		`<a><token><token>`+xml(before)+`</token><v>`+xml(secret)+`</v></token></a>`,
 		`<a `+`password="`+xml(secret)+`">`+xml(after)+`</a>`,
 		`<add key="password" value="`+xml(secret)+`"/>`,
+		`<a><name>`+xml(before)+`</name><p><name>Authorization</name><value>`+xml(secret)+`</value></p></a>`,
 		`<a>`+xml(before)+`<![CDATA[<password>`+xml(secret)+`</password>]]></a>`)
 
 	yaml := func(s string) string { // JSON's strings are YAML's

@@ -22,6 +22,7 @@ func nameStart(c byte) bool {
 // document, will do. texts says that what stands between the tags is to be masked too.
 func maskXML(b []byte, depth int, texts bool) []byte {
 	var out bytes.Buffer
+	paired := pairedElements(b)
 	between := func(s []byte) {
 		if m, ok := maskText(html.UnescapeString(string(s)), depth); texts && ok {
 			out.WriteString(html.EscapeString(m))
@@ -45,7 +46,7 @@ func maskXML(b []byte, depth int, texts bool) []byte {
 			i += maskEnclosed(&out, rest, "<![CDATA[", "]]>", depth)
 		case len(rest) > 1 && nameStart(rest[1]):
 			t := parseTag(rest)
-			secret := t.write(&out, depth)
+			secret := t.write(&out, depth) || paired[i]
 			i += t.end
 			if !secret || t.empty {
 				break

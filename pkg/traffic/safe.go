@@ -69,7 +69,8 @@ var secretWords = map[string]bool{
 	"token": true, "tokens": true, "password": true, "passwd": true, "pwd": true, "pass": true,
 	"secret": true, "secrets": true, "sig": true, "signature": true, "key": true, "apikey": true,
 	"credential": true, "credentials": true, "auth": true, "authorization": true, "session": true,
-	"sessionid": true, "sid": true, "jwt": true, "cookie": true,
+	"sessionid": true, "sessid": true, "jsessionid": true, "phpsessid": true, "sid": true, "jwt": true, "cookie": true,
+	"csrftoken": true, "xsrftoken": true, "codeverifier": true, "devicecode": true, "passphrase": true,
 	"accesstoken": true, "refreshtoken": true, "idtoken": true, "authtoken": true,
 	"clientsecret": true, "accesskey": true, "secretkey": true, "privatekey": true,
 }
@@ -160,29 +161,62 @@ func MaskHeaderValue(name, value string) string {
 	return Masked
 }
 
-// MaskURL masks the password of a URL and the values of query parameters whose
-// name says that they are secret. All else, order and spelling too, stays. It
-// works on what cannot be parsed as well.
+// MaskURL masks the password of a URL, the values of query and path parameters whose
+// name says that they are secret, and the code of an OAuth answer. All else, order and
+// spelling too, stays. It works on what cannot be parsed as well.
 func MaskURL(raw string) string {
 	raw = maskUserinfo(raw)
-	path, rest, ok := strings.Cut(raw, "?")
-	frag := ""
-	if !ok {
-		// OAuth's implicit answers carry tokens behind #.
-		if path, frag, ok = strings.Cut(raw, "#"); ok {
-			return path + "#" + maskQuery(frag)
-		}
-		return raw
+	at := strings.IndexAny(raw, "?#")
+	if at < 0 {
+		return maskPath(raw)
 	}
-	query := rest
-	if q, f, cut := strings.Cut(rest, "#"); cut {
-		query, frag = q, "#"+maskQuery(f)
+	if q := strings.IndexByte(raw, '?'); q >= 0 {
+		at = q
 	}
-	return path + "?" + maskQuery(query) + frag
+	path, rest := raw[:at], raw[at+1:]
+	back := takesAnswer(path)
+	// OAuth's implicit answers carry tokens behind #.
+	query, frag, cut := strings.Cut(rest, "#")
+	out := maskPath(path) + raw[at:at+1] + maskQuery(query, back)
+	if cut {
+		out += "#" + maskQuery(frag, back)
+	}
+	return out
 }
 
-// maskQuery masks secret values of a=b&c=d.
-func maskQuery(q string) string { return maskPairs(q, 0) }
+// maskPath masks secret parameters of a path: /orders;token=x/1. A value reaches to the
+// next segment, as it may have a ; in it.
+func maskPath(path string) string {
+	if strings.IndexByte(path, '=') < 0 {
+		return path
+	}
+	var b strings.Builder
+	for path != "" {
+		n := strings.IndexAny(path[1:], "/#") + 1
+		if n == 0 {
+			n = len(path)
+		}
+		b.WriteString(maskSegment(path[:n]))
+		path = path[n:]
+	}
+	return b.String()
+}
+
+func maskSegment(s string) string {
+	for i := 0; i < len(s); i++ {
+		if s[i] != '=' {
+			continue
+		}
+		name := unescaped(s[strings.LastIndexAny(s[:i], "/;#&=")+1 : i])
+		if secretName(name[strings.LastIndexByte(name, ';')+1:]) && i+1 < len(s) {
+			return s[:i+1] + Masked
+		}
+	}
+	return s
+}
+
+// maskQuery masks secret values of a=b&c=d; back says that OAuth's answers come to its path.
+func maskQuery(q string, back bool) string { return maskFields(q, 0, back) }
 
 // maskUserinfo masks the password in scheme://user:password@host.
 func maskUserinfo(raw string) string {

@@ -68,14 +68,15 @@ func Show(b *Body, h Head) Shown {
 }
 
 // Comparable is a body as it was before it was compressed, if that can be read, and what
-// of it may be printed: nil for JSON, of which MaskAt masks each value by its path.
+// of it may be printed: of JSON that is JSON with its secrets masked, of which MaskAt
+// masks each value by its path as well.
 func Comparable(h Head, b []byte) (plain, shown []byte) {
 	plain = b
 	if out, ok := Decoded(h.codings(), b); ok {
 		plain = out
 	}
 	if json.Valid(plain) {
-		return plain, nil
+		return plain, MaskBody(BodyJSON, plain)
 	}
 	s := Show(&Body{Bytes: b}, h)
 	if s.Left != "" {

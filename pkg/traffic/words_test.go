@@ -175,8 +175,29 @@ func TestMaskURL(t *testing.T) {
 		"http://user@host/":                   "http://user@host/",
 		"http://a:b:c@h":                      "http://a:***@h",
 		"host:443":                            "host:443",
-		"":                                    "",
-		"/?":                                  "/?",
+
+		"http://h/g;password=X/x":               "http://h/g;password=***/x",
+		"http://h/g;a=b;password=X;Y/x;c=d?e=f": "http://h/g;a=b;password=***/x;c=d?e=f",
+		"/g;jsessionid=X":                       "/g;jsessionid=***",
+		"/g%3Bpass%77ord=X/token=X#a=b":         "/g%3Bpass%77ord=***/token=***#a=b",
+		"/a;b=c/d=e;version=1":                  "/a;b=c/d=e;version=1",
+		"/cb#access_token=X?a=b":                "/cb#access_token=***?a=b",
+
+		"/x?code=X&state=s":                         "/x?code=***&state=s",
+		"/x?a=b&co%64e=X&session_state=s":           "/x?a=b&co%64e=***&session_state=***",
+		"http://h/oauth2/answer?code=X":             "http://h/oauth2/answer?code=***",
+		"/login-callback#code=X":                    "/login-callback#code=***",
+		"/#/start?code=X&iss=i":                     "/#/start?code=***&iss=i",
+		"/token?grant_type=a&redirect_uri=/&code=X": "/token?grant_type=a&redirect_uri=/&code=***",
+		"/x?code=EUR":                               "/x?code=EUR",
+		"http://cb/x?code=EUR&status=s":             "http://cb/x?code=EUR&status=s",
+		"/x?postcode=1&state=TX":                    "/x?postcode=1&state=TX",
+
+		"/x?env[0][name]=DB_PASSWORD&env[0][value]=X&env[1][name]=USER&env[1][value]=n": "/x?env[0][name]=DB_PASSWORD&env[0][value]=***&env[1][name]=USER&env[1][value]=n",
+		"/x?value=X&name=Authorization":    "/x?value=***&name=Authorization",
+		"/x?value=n&name=User&n=password2": "/x?value=n&name=User&n=password2",
+		"":                                 "",
+		"/?":                               "/?",
 		"http://h/?user[password]=x&clientSecret=abc": "http://h/?user[password]=***&clientSecret=***",
 	} {
 		if got := MaskURL(in); got != want {
@@ -204,7 +225,7 @@ func TestHeadMasks(t *testing.T) {
 	for k, want := range map[string]string{
 		"Authorization": "Bearer ***|***", "Proxy-Authorization": "Basic ***", "Cookie": "sid=***; theme=***;***",
 		"Set-Cookie": "sid=***; Path=/; HttpOnly", "X-Vault-Token": "***", "X-Api-Key": "***", "Apikey": "***",
-		"Location": "/cb?code=1&token=***", "Accept": "*/*", "X-Lane-Tag": "dev-alice",
+		"Location": "/cb?code=***&token=***", "Accept": "*/*", "X-Lane-Tag": "dev-alice",
 		"Sec-Websocket-Key": "dGhl", "Content-Type": "text/plain",
 	} {
 		if g := strings.Join(got[k], "|"); g != want {
