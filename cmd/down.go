@@ -72,7 +72,7 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 		return err
 	}
 	if name == "" && (len(all) > 1 || len(all) == 1 && silent != nil) {
-		return several("lane down LANE", all, silent)
+		return several("lane down LANE", "`lane down %s` ends them all", all, silent)
 	}
 	var mine []control.Found
 	for _, s := range all {

@@ -109,6 +109,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		held        *consul.ClaimHeldError
 		lost        *consul.ClaimLostError
 		busy        *session.BusyError
+		exposed     *session.ExposedError
 		way         *session.UnreachableError
 		port        *session.PortError
 		left        *session.LeftBehindError
@@ -174,8 +175,14 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitFailed, "take another lane name, ask them to `lane down " + string(held.Held.Lane) + "`, take it with --takeover, or, if they agree, stand beside them with --join", false
 	case errors.As(err, &lost):
 		return exitFailed, "", false
+	case errors.As(err, &busy) && busy.Joined:
+		return exitFailed, fmt.Sprintf("end it with `lane down %s`", busy.Lane), false
 	case errors.As(err, &busy):
 		return exitFailed, fmt.Sprintf("end it with `lane down %s`, or take it with --takeover", busy.Lane), false
+	case errors.As(err, &exposed) && exposed.PID == 0:
+		return exitFailed, "if it was stopped, let it go on (fg, or kill -CONT); if it hangs, end it with kill -9", false
+	case errors.As(err, &exposed):
+		return exitFailed, "Ctrl-C ends it there, or give this one another name", false
 	case errors.As(err, &way):
 		return exitFailed, "give the address under which the test environment reaches this machine: --advertise IP", false
 	case errors.As(err, &noToken):

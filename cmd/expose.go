@@ -26,6 +26,7 @@ func newExposeCmd(f *factory) *cobra.Command {
 		Long: `Lead plain TCP from the shared environment to a local port, through a relay, until
 Ctrl-C: for a client that speaks no HTTP, such as a debugger or a database's shell. It
 is registered as lane-<lane>-<name>, and under no other name; nobody is routed to it.
+While nothing listens on the local port, connections are refused, and that is said.
 There is no guard before it: whoever reaches the address that it prints is through.`,
 		Example: `  lane expose --lane dev-alice debugger=5005 --relay wss://relay.test.example`,
 		Args:    takes("NAME=PORT"),
@@ -79,9 +80,13 @@ func runExpose(ctx context.Context, f *factory, laneName, what string, flags []c
 	if err != nil {
 		return err
 	}
+	runtime, err := f.runtimeDir()
+	if err != nil {
+		return err
+	}
 	host, _ := os.Hostname() // shown only
 	err = session.Expose(ctx, session.ExposeOptions{
-		Relay: by, Lane: name, Name: v.Name, Local: v.Addrs(), Install: install, Host: host, Log: f.logger(slog.LevelWarn), Now: f.now,
+		Relay: by, Lane: name, Name: v.Name, Local: v.Addrs(), Install: install, Host: host, RuntimeDir: runtime, Log: f.logger(slog.LevelWarn), Now: f.now,
 		Ready: func(registered, addr string) { // who has closed it does not read it
 			_, _ = fmt.Fprintf(f.io.Out, "%s at %s -> %s\n", registered, addr, v.Addrs()[0])
 		},

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"lane/pkg/control"
@@ -49,7 +50,7 @@ func (f *factory) session(ctx context.Context, name string) (control.Found, erro
 	case len(fit) == 1 && silent == nil:
 		return fit[0], nil
 	}
-	return control.Found{}, several("--lane LANE", all, silent)
+	return control.Found{}, several("--lane LANE", "`--lane %s` takes the oldest", all, silent)
 }
 
 // named is the lane that was named, else that of LANE_TAG, else none.
@@ -67,9 +68,17 @@ func (f *factory) named(name string) (string, error) {
 	return name, nil
 }
 
-// several says that it has to be said which session is meant.
-func several(how string, all []control.Found, silent *control.SilentError) error {
+// several says that it has to be said which session is meant; one says what the name
+// does where all are of the same lane.
+func several(how, one string, all []control.Found, silent *control.SilentError) error {
 	names := lanes(all)
+	if len(all) > 1 && silent == nil && all[0].Status.Lane == all[len(all)-1].Status.Lane { // by lane
+		pids := make([]string, len(all))
+		for i, s := range all {
+			pids[i] = strconv.Itoa(s.Status.PID)
+		}
+		return usagef(fmt.Sprintf(one, names), "several sessions of lane %s run on this machine: the processes %s", names, strings.Join(pids, ", "))
+	}
 	if silent != nil {
 		names += "; and " + silent.Error()
 	}

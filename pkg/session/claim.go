@@ -109,21 +109,22 @@ func (s *session) take(ctx context.Context, v *service) error {
 	}
 	mine := held.Held.Install == s.o.Install && held.Held.Owner == s.o.Owner
 	if mine && !s.o.TakeOver {
-		running, silent, err := control.Sessions(ctx, s.o.RuntimeDir)
+		near, silent, err := s.neighbours(ctx)
 		if err != nil {
 			return err
 		}
-		for _, f := range running {
-			if f.Status.PID != pid() && holds(f, s.o.Lane, v.o.Name) {
-				return &BusyError{Lane: s.o.Lane, Service: v.o.Name, PID: f.Status.PID}
-			}
+		if f, ok := control.Holding(near, s.o.Lane, v.o.Name); ok {
+			return &BusyError{Lane: s.o.Lane, Service: v.o.Name, PID: f.Status.PID}
 		}
 		if silent != nil {
 			return silent // it may be the holder
 		}
 	}
 	if s.o.Join && !s.o.TakeOver && held.Held.Install != s.o.Install {
-		return s.join(v, held.Held)
+		if err := s.join(v, held.Held); err != nil {
+			return err
+		}
+		return s.besideTwin(ctx, v.o.Name)
 	}
 	if !mine && !s.o.TakeOver {
 		return held
@@ -177,11 +178,6 @@ func (s *session) lookForHeirs(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func holds(f control.Found, l lane.Name, service string) bool {
-	_, ok := control.Holding([]control.Found{f}, l, service)
-	return ok
 }
 
 // releaseClaims gives the claims up by destroying the session behind them: the

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"lane/pkg/consul"
@@ -23,6 +24,7 @@ type ExposeOptions struct {
 	Name          string
 	Local         []string // addresses of the local process, in the order in which they are dialled
 	Install, Host string
+	RuntimeDir    string // where the sockets of this user's sessions are
 	// Ready is called when it can be reached: by which name and address.
 	Ready func(name, addr string)
 	Log   *slog.Logger
@@ -33,7 +35,14 @@ type ExposeOptions struct {
 // is no guard before it, and no claim behind it: nobody is routed to it, and who dials
 // its address is through.
 func Expose(ctx context.Context, o ExposeOptions) error {
+	mine, err := expose(ctx, o.RuntimeDir, &o)
+	if err != nil {
+		return err
+	}
+	defer mine.end()
 	l := &link{o: o.Relay}
+	v := newService(Service{Name: o.Name, Local: o.Local}, o.Log, o.Now())
+	var missed atomic.Bool // a connection that found nobody was told of, and nobody has come since
 	lost := make(chan error, 1)
 	agent, err := tunnel.NewAgent(tunnel.AgentConfig{
 		URL: o.Relay.URL, Pin: o.Relay.Pin, Roots: o.Relay.Roots, Token: o.Relay.Token, Proxy: o.Relay.Proxy, Client: o.Relay.Client,
@@ -41,6 +50,9 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 		Handle: func(ctx context.Context, _ tunnel.Claim, _ tunnel.Header, st tunnel.Stream) {
 			conn, err := dialLocal(ctx, o.Local)
 			if err != nil {
+				if !missed.Swap(true) {
+					o.Log.Warn("a connection was refused: nothing listens on "+strings.Join(o.Local, " or "), "error", err)
+				}
 				st.Abort(502, "lane-local-down: nothing listens on "+strings.Join(o.Local, " or "))
 				return
 			}
@@ -92,17 +104,22 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 		}
 	}
 	o.Ready(got[facts.Registered], got[facts.Address])
-	v := newService(Service{Name: o.Name, Local: o.Local}, o.Log, o.Now())
 	tick := time.NewTicker(lookOpen)
 	defer tick.Stop()
-	refused := ""
-	for shown := time.Now(); ; {
+	refused, first := "", true
+	for shown := time.Now(); ; first = false {
 		if time.Since(shown) >= tokenLook { // a token that was replaced is good from then on
 			shown = time.Now()
 			refused = renewExposed(ctx, agent, o.Log, refused)
 		}
 		st := tunnel.State{Ready: true}
-		if err := v.look(ctx); err != nil {
+		switch err := v.look(ctx); {
+		case err == nil:
+			missed.Store(false)
+		default:
+			if first && ctx.Err() == nil {
+				o.Log.Warn(err.Error() + ": connections are refused until something does")
+			}
 			st = tunnel.State{Note: cut(err.Error(), 200)}
 		}
 		if ctx.Err() == nil {

@@ -76,6 +76,12 @@ func (s *session) beside(life context.Context, parts *parts, v *service) func(co
 				if err = s.succeed(ctx, v); err == nil {
 					return s.watchStrays(life, parts, v)(ctx)
 				}
+			case now.Install == s.o.Install:
+				// A session of this machine has taken the claim, and stands in our place:
+				// it registers under our ID.
+				lost := &consul.ClaimLostError{Lane: s.o.Lane, Service: v.o.Name, By: now}
+				v.setLost(lost.Error())
+				return lost
 			case modeOf(now) != v.place().mode:
 				v.joins(now)
 				err = s.move(ctx, life, parts, v, modeOf(now), func(*place) error { return nil }, func(*place) {})

@@ -213,7 +213,7 @@ func TestTooManyTunnels(t *testing.T) {
 		t.Errorf("a session: %v", err)
 	}
 	no = nil
-	if err := session.Expose(t.Context(), session.ExposeOptions{Relay: by, Lane: w.lane, Name: "debugger", Local: []string{"127.0.0.1:1"},
+	if err := session.Expose(t.Context(), session.ExposeOptions{Relay: by, Lane: w.lane, RuntimeDir: shortDir(t), Name: "debugger", Local: []string{"127.0.0.1:1"},
 		Install: "box", Host: "box", Log: slog.New(slog.DiscardHandler), Now: time.Now, Ready: func(string, string) {}}); !errors.As(err, &no) || no.Code != 429 {
 		t.Errorf("an exposed port: %v", err)
 	}
@@ -289,7 +289,7 @@ func TestAnExposedPortOutlivesItsFirstToken(t *testing.T) {
 	ctx, end := context.WithCancel(context.Background())
 	at, done := make(chan string, 1), make(chan error, 1)
 	go func() {
-		done <- session.Expose(ctx, session.ExposeOptions{Relay: by, Lane: w.lane, Name: "debugger", Local: []string{w.local.addr},
+		done <- session.Expose(ctx, session.ExposeOptions{Relay: by, Lane: w.lane, RuntimeDir: shortDir(t), Name: "debugger", Local: []string{w.local.addr},
 			Install: "box", Host: "box", Log: slog.New(slog.DiscardHandler), Now: time.Now, Ready: func(_, addr string) { at <- addr }})
 	}()
 	defer end()

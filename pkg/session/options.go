@@ -145,15 +145,20 @@ type View interface {
 	Reconnect(ctx context.Context) error
 }
 
-// BusyError says that this machine's own running session holds a service.
+// BusyError says that this machine's own running session serves a service already.
 type BusyError struct {
 	Lane    lane.Name
 	Service string
 	PID     int
+	Joined  bool // it stands beside another's claim
 }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("%s in lane %s is held by another session on this machine (process %d)", e.Service, e.Lane, e.PID)
+	how := "is held by"
+	if e.Joined {
+		how = "has been joined by"
+	}
+	return fmt.Sprintf("%s in lane %s %s another session on this machine (process %d)", e.Service, e.Lane, how, e.PID)
 }
 
 // UnreachableError says that the guard cannot be reached at the address that

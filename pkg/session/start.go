@@ -74,6 +74,9 @@ func (s *session) start(ctx, life context.Context, parts *parts) error {
 	if err := s.post(ctx, life, parts); err != nil {
 		return err
 	}
+	if err := s.relayedTwin(ctx); err != nil {
+		return err
+	}
 	if err := s.connect(ctx, life, parts); err != nil {
 		return err
 	}

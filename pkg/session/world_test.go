@@ -55,20 +55,26 @@ func (w *world) service(base string) string {
 // options are those of a session of orders, as install.
 func (w *world) options(install string) session.Options {
 	w.t.Helper()
-	dir, err := os.MkdirTemp("", "lane") // a socket's path is short by nature
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return session.Quicken(session.Options{
 		Lane: w.lane, Mode: session.ModeShared, Owner: "alice", Host: "desk-1", Install: install,
 		Services:  []session.Service{{Name: w.service("orders"), Local: []string{w.local.addr}}},
 		Advertise: loopback, Proxy: "127.0.0.1:0",
 		Registry: consul.Config{Address: w.front.addr, Getenv: func(string) string { return "" }},
 		Policy:   lane.DefaultPolicy(), Carriers: lane.DefaultCarriers(),
-		Drain: 10 * time.Second, ClaimTTL: 10 * time.Second, RuntimeDir: dir,
+		Drain: 10 * time.Second, ClaimTTL: 10 * time.Second, RuntimeDir: shortDir(w.t),
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	}, 0, quick)
+}
+
+// shortDir is a directory for sockets, whose path is short by nature.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "lane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // get asks the registry itself.
