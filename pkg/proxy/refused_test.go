@@ -70,9 +70,10 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 					t.Errorf("Connection: close is %v", resp.Close)
 				}
 				if !resp.Close {
-					// Another request is answered, and it is nobody's rest.
+					// Another request is answered, and it is nobody's rest. The status
+					// may be another one: who has just refused a connection is skipped.
 					_, _ = io.WriteString(conn, head+"\r\n")
-					if a := response(t, br, "POST"); a.status != resp.StatusCode {
+					if a := response(t, br, "POST"); a.status < 404 || a.header.Get("X-Lane-Error") == "" {
 						t.Errorf("then %+v", a)
 					}
 					return
