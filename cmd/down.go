@@ -4,13 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 
+	"lane/pkg/childenv"
 	"lane/pkg/config"
 	"lane/pkg/consul"
 	"lane/pkg/control"
+	"lane/pkg/guardian"
 	"lane/pkg/lane"
+	"lane/pkg/proxy"
+	"lane/pkg/session"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -46,7 +53,7 @@ func newDownCmd(f *factory) *cobra.Command {
 		Long: `End this machine's sessions of a lane, and wait until their instances are gone
 from the registry. Requests under way are waited for, as long as the session's
 drain time. What a session of this machine that has died left in the registry is
-removed too. Without LANE it ends the only session that runs. A lane that is
+removed too, by its relay where it came in by one. Without LANE it ends the only session that runs. A lane that is
 down already is no error.`,
 		Args:              takes("[LANE]"),
 		ValidArgsFunction: f.completeLanes,
@@ -151,15 +158,13 @@ func (f *factory) removeLeftover(ctx context.Context, name lane.Name) ([]string,
 		return nil, fmt.Errorf("look for what a dead session has left: %w", err)
 	}
 	var services []string
+	var far []lane.Claim
 	for _, c := range claims {
 		if c.Install != install || !consul.OwnID(c.ID, name, c.Service, install) {
 			continue // somebody else's
 		}
 		if c.Relay != "" { // its session holds the claims of others, too
-			if _, err := fmt.Fprintf(f.io.Err, "lane: %s is held by the relay %s for a session that has died: it removes the instance within 30 s (Consul within %s, if it has died too), and the claim %s stands for 10 to 20 minutes\n",
-				c.Service, c.Relay, consul.HoldOptions{}.Gone(), consul.ClaimKey(name, c.Service)); err != nil {
-				return services, err
-			}
+			far = append(far, c)
 			continue
 		}
 		if err := client.RemoveLeftover(ctx, c.Session, []lane.Claim{c}); err != nil {
@@ -167,7 +172,61 @@ func (f *factory) removeLeftover(ctx context.Context, name lane.Name) ([]string,
 		}
 		services = append(services, c.Service)
 	}
+	gone, err := f.yieldLeftover(ctx, client, install, far)
+	return append(services, gone...), err
+}
+
+// yieldLeftover has the relay of the settings give up what it holds for a session of
+// this installation that has died, and returns the services that are gone then.
+func (f *factory) yieldLeftover(ctx context.Context, client *consul.Client, install string, far []lane.Claim) (services []string, err error) {
+	if len(far) == 0 {
+		return nil, nil
+	}
+	why := f.yieldHere(ctx, install, far)
+	now, err := client.Claims(ctx, far[0].Lane)
+	if err != nil {
+		return nil, fmt.Errorf("look for what a dead session has left: %w", err)
+	}
+	for _, c := range far {
+		i := slices.IndexFunc(now, func(n lane.Claim) bool { return n.Service == c.Service && n.Session == c.Session && n.ID == c.ID })
+		if i < 0 {
+			services = append(services, c.Service)
+			continue
+		}
+		text := "the relay does not give it up"
+		if why != nil {
+			text = why.Error()
+		}
+		if _, err := fmt.Fprintf(f.io.Err, "lane: %s is held by the relay %s for a session that has died: it removes the instance within 30 s (Consul within %s, if it has died too), "+
+			"and the claim %s stands for once to twice its --claim-ttl (10 to 20 minutes unless it was told another): %s\n",
+			c.Service, c.Relay, consul.HoldOptions{}.Gone(), consul.ClaimKey(c.Lane, c.Service), text); err != nil {
+			return services, err
+		}
+	}
 	return services, nil
+}
+
+// yieldHere gives up through the relay of the settings what its install holds of a lane.
+func (f *factory) yieldHere(ctx context.Context, install string, far []lane.Claim) error {
+	s, err := f.settings(given{})
+	if err != nil {
+		return err
+	}
+	if s.Relay == "" {
+		return errors.New("with LANE_RELAY, and a token, lane down has it given up at once")
+	}
+	var up proxy.Upstream
+	up.HTTP, up.HTTPS, up.NoProxy = childenv.Inherited(f.environ, runtime.GOOS == "windows")
+	by, err := f.relayOf(s, up)
+	if err != nil {
+		return err
+	}
+	host, _ := os.Hostname() // shown only
+	w := guardian.Relay{Install: install, Host: host}
+	for _, c := range far {
+		w.Claims = append(w.Claims, guardian.FarClaim{Lane: string(c.Lane), Service: c.Service})
+	}
+	return session.Yield(ctx, by, w)
 }
 
 func reportLeftover(f *factory, o *downOptions, name string, services []string) error {

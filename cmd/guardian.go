@@ -2,12 +2,19 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
+	"runtime"
 	"time"
 
+	"lane/pkg/childenv"
+	"lane/pkg/config"
 	"lane/pkg/consul"
 	"lane/pkg/guardian"
+	"lane/pkg/proxy"
+	"lane/pkg/session"
 
 	"github.com/spf13/cobra"
 )
@@ -25,7 +32,17 @@ func newGuardianCmd(f *factory) *cobra.Command {
 		Args:   takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			// Signals are for the session: its guardian ends with the pipe.
-			return guardian.Watch(context.WithoutCancel(c.Context()), f.io.In, guardianLimit, f.cleanUp)
+			yielded := false
+			clean := func(ctx context.Context, w guardian.Ward) error {
+				err := f.cleanUp(ctx, w)
+				if yielded || w.Relay == nil {
+					return err
+				}
+				far := f.yield(ctx, w.Relay)
+				yielded = far == nil // the relay does one thing after the other: once is enough
+				return errors.Join(err, far)
+			}
+			return guardian.Watch(context.WithoutCancel(c.Context()), f.io.In, guardianLimit, clean)
 		},
 	}
 }
@@ -41,6 +58,24 @@ func (f *factory) cleanUp(ctx context.Context, w guardian.Ward) error {
 		return err
 	}
 	return client.RemoveSessions(ctx, w.SessionName)
+}
+
+// yield gives up, through its relay, what a session that has died held there. A relay
+// that does not take it has nothing of it any more, or not for us.
+func (f *factory) yield(ctx context.Context, w *guardian.Relay) error {
+	s := &config.Settings{Relay: w.URL, RelayFingerprint: w.Pin, RelayCAFile: w.Files.CA, RelayCertFile: w.Files.Cert, RelayKeyFile: w.Files.Key}
+	by := &session.Relay{URL: w.URL, Pin: w.Pin, Token: func(context.Context) (string, error) { return w.Token, nil }}
+	var up proxy.Upstream
+	up.HTTP, up.HTTPS, up.NoProxy = childenv.Inherited(f.environ, runtime.GOOS == "windows")
+	if err := openRelay(by, s, up); err != nil {
+		return err
+	}
+	err := session.Yield(ctx, by, *w)
+	var no *session.RelayRefusedError
+	if errors.As(err, &no) && no.Code < 500 && no.Code != http.StatusTooManyRequests {
+		return nil
+	}
+	return err
 }
 
 // guardian starts this program as a session's guardian.

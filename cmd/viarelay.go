@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"lane/pkg/config"
+	"lane/pkg/guardian"
 	"lane/pkg/proxy"
 	"lane/pkg/relay"
 	"lane/pkg/session"
@@ -35,26 +36,32 @@ func (f *factory) relayOf(s *config.Settings, up proxy.Upstream) (*session.Relay
 	if _, err := r.Token(context.Background()); err != nil {
 		return nil, err // before anything is opened
 	}
+	return r, openRelay(r, s, up)
+}
+
+// openRelay reads the certificates for a relay, and finds the way to it.
+func openRelay(r *session.Relay, s *config.Settings, up proxy.Upstream) error {
+	r.Files = guardian.RelayFiles{CA: s.RelayCAFile, Cert: s.RelayCertFile, Key: s.RelayKeyFile}
 	if s.RelayCAFile != "" {
 		b, err := os.ReadFile(s.RelayCAFile)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.Roots = x509.NewCertPool()
 		if !r.Roots.AppendCertsFromPEM(b) {
-			return nil, usagef("name a file with certificates in PEM", "relay_ca_file: %s holds no certificate", s.RelayCAFile)
+			return usagef("name a file with certificates in PEM", "relay_ca_file: %s holds no certificate", s.RelayCAFile)
 		}
 	}
 	if s.RelayCertFile != "" {
 		cert, err := relay.Load(s.RelayCertFile, s.RelayKeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("the client certificate for the relay: %w", err)
+			return fmt.Errorf("the client certificate for the relay: %w", err)
 		}
 		r.Client = &cert
 	}
 	var err error
 	r.Proxy, err = up.For("https" + s.Relay[len("wss"):])
-	return r, err
+	return err
 }
 
 // relayToken reads the token for a relay, anew each time: a longer session gets a

@@ -27,6 +27,7 @@ type AgentConfig struct {
 	Client *tls.Certificate // for mTLS, or nil
 	Proxy  *url.URL         // an HTTP proxy that knows CONNECT, or nil
 
+	ID            string // of the agent that this one comes after, which has died; "": a new one
 	Install, Host string
 	Generation    uint64 // of the first link; 0: the time in milliseconds
 
@@ -118,6 +119,8 @@ func newAgent(c AgentConfig, t timing) (*Agent, error) {
 		return nil, fmt.Errorf("the proxy is %q, want http://HOST:PORT", c.Proxy.Redacted())
 	case !name(c.Install) || !text(c.Host, maxName):
 		return nil, fmt.Errorf("install %q and host %q: want a name and a line", c.Install, c.Host)
+	case c.ID != "" && !name(c.ID):
+		return nil, fmt.Errorf("agent %q: want a name", c.ID)
 	case c.Handle == nil:
 		return nil, errors.New("tunnel: an agent needs somebody who handles its streams")
 	}
@@ -130,11 +133,14 @@ func newAgent(c AgentConfig, t timing) (*Agent, error) {
 	}
 	began := time.Now()
 	return &Agent{
-		conf: c, timing: t, log: c.Log, id: rand.Text(), url: u,
+		conf: c, timing: t, log: c.Log, id: cmp.Or(c.ID, rand.Text()), url: u,
 		wall: func() time.Time { return time.Now().Round(0) }, mono: func() time.Duration { return time.Since(began) },
 		woken: make(chan struct{}, 1), again: make(chan struct{}, 1), wants: map[string]*want{}, shown: map[uint64]chan answer{}, reason: errors.New("nothing has been tried yet"),
 	}, nil
 }
+
+// ID is what the relay knows the agent by, over all its links.
+func (a *Agent) ID() string { return a.id }
 
 // Run keeps a link to the relay, until ctx ends or there is no sense in trying
 // again: a *Refusal with 401 or 403, or, before there ever was a link, one with 429,

@@ -213,6 +213,10 @@ func (c *claim) do(o op) {
 // up asks the Authority for a claim, after what can be refused here.
 func (c *claim) up(o op, now held) {
 	h := o.link.who()
+	if o.claim.End {
+		c.end(o, now, h)
+		return
+	}
 	answer := message{Type: msgAnswer, Seq: o.seq}
 	if no := contested(now, h, o.claim); no != nil {
 		answer.Code, answer.Text = no.Code, no.Text
@@ -251,6 +255,38 @@ func (c *claim) up(o op, now held) {
 	answer.Facts = facts
 	o.link.send(answer)
 	c.audit("claim up", h, nil)
+}
+
+// end gives up what an agent that has died had. What is no more in its name here, the
+// Authority may still have.
+func (c *claim) end(o op, now held, h Holder) {
+	answer := message{Type: msgAnswer, Seq: o.seq}
+	var no *Refusal
+	switch {
+	case !now.up:
+		var err error
+		c.call(func(ctx context.Context) { _, err = c.relay.conf.Authority.Up(ctx, h, o.claim) })
+		if err != nil {
+			no = asRefusal(err, 503)
+		}
+	case !successor(now, h, o.claim):
+		no = refuse(409, "%s in lane %s is held by another session", c.key.service, c.key.lane)
+	default:
+		c.gone(Released)
+	}
+	o.link.forget(o.claim.ID)
+	if no != nil {
+		answer.Code, answer.Text = no.Code, clip(no.Text, 900)
+		c.audit("claim refused", h, no)
+	}
+	o.link.send(answer)
+}
+
+// successor says whether a holder may end what another has: the dead one's own, by the
+// same ID, or one of the same install that nobody is linked to.
+func successor(now held, h Holder, c Claim) bool {
+	old := now.holder
+	return old.Subject == h.Subject && (old.Agent == h.Agent || c.Takeover && old.Install == h.Install && now.link == nil)
 }
 
 // renew asks the Authority whether a new token allows what the old one did.

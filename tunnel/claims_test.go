@@ -96,6 +96,60 @@ func TestWhoMayTakeAClaim(t *testing.T) {
 	}
 }
 
+// Who may give up what an agent has left: who comes after it and knows its ID, and the
+// same install once the link is lost. Nothing is claimed by that.
+func TestWhoMayEndAClaim(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                  string
+		token, install, agent string
+		lost, byInstall       bool // its link is lost; the install is enough
+		want                  string
+	}{
+		{name: "its successor", token: "alice/2", install: "install-1", agent: "first"},
+		{name: "its successor, behind a lost link", token: "alice/2", install: "install-1", agent: "first", lost: true},
+		{name: "another agent of this install", token: "alice/2", install: "install-1", agent: "second", lost: true, want: "another session"},
+		{name: "this install, behind a lost link", token: "alice/2", install: "install-1", lost: true, byInstall: true},
+		{name: "this install, while the link stands", token: "alice/2", install: "install-1", byInstall: true, want: "another session"},
+		{name: "another install", token: "alice/2", install: "install-2", lost: true, byInstall: true, want: "another session"},
+		{name: "another user's", token: "bob/3", install: "install-1", lost: true, byInstall: true, want: "another session"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			tm := quick()
+			tm.grace = patience
+			r := startRelay(t, tm, nil)
+			w := wire1(t, r.addr, wiretest.Config{})
+			first := through(t, tm, r, w, func(c *AgentConfig) { c.ID, c.Generation = "first", 1000 })
+			first.claim(t, orders(HTTP))
+			if c.lost {
+				w.To("127.0.0.1:1") // nothing listens there
+				w.Cut()
+				r.auth.want(t, "lost orders", 1)
+			}
+			second := startAgent(t, tm, r, func(a *AgentConfig) {
+				a.ID, a.Install, a.Generation = c.agent, c.install, 1<<40
+				a.Token = func(context.Context) (string, error) { return c.token, nil }
+			})
+			claim := orders(HTTP)
+			claim.End, claim.Takeover = true, c.byInstall
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := second.Claim(ctx, claim)
+			gone := r.auth.count("gone orders: released")
+			switch {
+			case c.want == "" && (err != nil || gone != 1):
+				t.Errorf("%v, %d times gone", err, gone)
+			case c.want != "" && (asRefusal(err, 0).Code != 409 || !strings.Contains(err.Error(), c.want) || gone != 0):
+				t.Errorf("%v, %d times gone", err, gone)
+			}
+			if n := r.auth.count("up dev-alice orders"); n != 1 {
+				t.Errorf("claimed %d times", n)
+			}
+		})
+	}
+}
+
 func says(what string) func(context.Context, Claim, Header, Stream) {
 	return func(_ context.Context, _ Claim, _ Header, s Stream) { _, _ = io.WriteString(s, what) }
 }

@@ -45,7 +45,11 @@ type Claim struct {
 	Takeover bool   `json:"takeover,omitempty"` // from the same user's other machine too
 	// Join has it stand beside whoever holds the service in the lane. Each install
 	// has one place beside; what it means is the Authority's to decide.
-	Join  bool              `json:"join,omitempty"`
+	Join bool `json:"join,omitempty"`
+	// End has it given up, and nothing claimed: by whoever comes after the agent that
+	// has it, which has died, and knows its ID; or, with Takeover, after an agent of the
+	// same install, whose link is lost. Nobody having it is no error.
+	End   bool              `json:"end,omitempty"`
 	Facts map[string]string `json:"facts,omitempty"`
 }
 

@@ -57,7 +57,9 @@ type Authority interface {
 	// facts, or the *Refusal. Up is called again with a higher generation after a
 	// reconnect, with another holder after a take-over, with another token when that
 	// was renewed, and when the agent claims the same with other facts. Another
-	// install's or user's claim on this relay has been refused already.
+	// install's or user's claim on this relay has been refused already. With c.End
+	// nothing is to be registered, but what is left of the claim given up; nothing of it
+	// stands at this relay in the name of an agent any more.
 	Up(ctx context.Context, h Holder, c Claim) (facts map[string]string, err error)
 
 	// State is what the agent says about its process.

@@ -35,6 +35,35 @@ type Ward struct {
 	// Astray says that something was cut off on its way to the registry, which may come
 	// after its removal.
 	Astray bool `json:"astray,omitempty"`
+	// Relay is by which relay the session came in, which holds everything for it.
+	Relay *Relay `json:"relay,omitempty"`
+}
+
+// Relay is what there is to give up through a relay, and how to come in there.
+type Relay struct {
+	URL   string     `json:"url"`
+	Pin   string     `json:"pin,omitempty"`
+	Files RelayFiles `json:"files"`
+	Token string     `json:"token"`
+
+	Install string     `json:"install"`
+	Host    string     `json:"host"`
+	Agent   string     `json:"agent"` // as the relay knows the session
+	Claims  []FarClaim `json:"claims"`
+}
+
+// RelayFiles are the certificates for a relay, by their files; "" where there is none.
+type RelayFiles struct {
+	CA   string `json:"ca,omitempty"`
+	Cert string `json:"cert,omitempty"`
+	Key  string `json:"key,omitempty"`
+}
+
+// FarClaim is a claim that a relay holds for a session.
+type FarClaim struct {
+	Lane    string `json:"lane"`
+	Service string `json:"service"`
+	Join    bool   `json:"join,omitempty"`
 }
 
 // Guardian is the session's end of the pipe.

@@ -135,6 +135,13 @@ func infrastructure(service string) bool {
 func (a authority) Up(ctx context.Context, h tunnel.Holder, c tunnel.Claim) (map[string]string, error) {
 	r := a.r
 	note := r.o.Audit.With("user", h.Subject, "token", h.TokenID, "lane", c.Lane, "service", c.Service, "kind", string(c.Kind), "host", h.Host, "install", h.Install)
+	if c.End {
+		if err := r.yield(ctx, h, c); err != nil {
+			note.Error("gone", "why", string(tunnel.Released), "error", err.Error())
+			return nil, err
+		}
+		return nil, nil
+	}
 	e, err := r.up(ctx, h, c)
 	if err != nil {
 		r.o.Figures.refused.Add(1)

@@ -78,6 +78,7 @@ func want(h tunnel.Holder, c tunnel.Claim) wanted {
 // instance, for one more life of the claims.
 type kept struct {
 	record lane.Claim
+	agent  string // whose it was
 	stop   func() bool
 }
 
@@ -542,6 +543,24 @@ func (r *relay) down(ctx context.Context, e *served, why tunnel.Reason) error {
 	return err
 }
 
+// yield gives up a claim that stands without an instance, for who comes after the one
+// that had it.
+func (r *relay) yield(ctx context.Context, h tunnel.Holder, c tunnel.Claim) error {
+	seat := keyOf(h, c).seat()
+	r.mu.Lock()
+	k := r.kept[seat]
+	mine := k != nil && k.record.Owner == h.Subject && k.record.Install == h.Install && (k.agent == h.Agent || c.Takeover)
+	if mine {
+		k.stop()
+		delete(r.kept, seat)
+	}
+	r.mu.Unlock()
+	if !mine {
+		return nil
+	}
+	return r.session.Release(ctx, k.record.Lane, k.record.Service)
+}
+
 // keep lets a claim stand without an instance.
 func (r *relay) keep(e *served, why tunnel.Reason) {
 	if !r.vacate(e) {
@@ -551,7 +570,10 @@ func (r *relay) keep(e *served, why tunnel.Reason) {
 	if ttl == 0 {
 		ttl = 10 * time.Minute
 	}
-	k, seat := &kept{record: e.record}, e.key.seat()
+	e.mu.Lock()
+	agent := e.holder.Agent
+	e.mu.Unlock()
+	k, seat := &kept{record: e.record, agent: agent}, e.key.seat()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept[seat] = k

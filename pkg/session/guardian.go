@@ -88,6 +88,9 @@ func (s *session) tell() error {
 	if s.claims != nil {
 		w.Session = s.claims.session.ID()
 	}
+	if s.link != nil {
+		w.Relay = s.link.ward()
+	}
 	for _, v := range s.services {
 		for _, p := range v.all() {
 			if p.record.ID != "" {
@@ -103,6 +106,13 @@ func (s *session) tell() error {
 		}
 	}
 	return s.guardian.Tell(w)
+}
+
+// inform is tell where nobody waits for it.
+func (s *session) inform() {
+	if err := s.tell(); err != nil {
+		s.o.Log.Warn("the guardian does not know of what has changed", "error", err)
+	}
 }
 
 // dismiss ends the guardian. What this session could not remove, it goes on

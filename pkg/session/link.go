@@ -14,6 +14,7 @@ import (
 
 	"lane/pkg/consul"
 	"lane/pkg/control"
+	"lane/pkg/guardian"
 	"lane/pkg/lane"
 	"lane/pkg/relay/facts"
 	"lane/pkg/token"
@@ -31,6 +32,8 @@ type Relay struct {
 	Client *tls.Certificate
 	// Proxy is the user's own proxy on the way to it; nil: none.
 	Proxy *url.URL
+	// Files are what Roots and Client were read from, for the guardian.
+	Files guardian.RelayFiles
 	// Outgoing has calls to instances go through it too.
 	Outgoing bool
 }
@@ -172,6 +175,7 @@ func (l *link) renew(ctx context.Context) {
 	l.mu.Unlock()
 	switch {
 	case renewed:
+		l.s.inform()
 		l.s.event("the relay has taken a new token, which is good until %s", ends.UTC().Format(time.RFC3339))
 	case no != nil:
 		l.s.event("the relay does not take the new token: %s", no.Text)
@@ -240,6 +244,9 @@ func (s *session) connect(ctx, life context.Context, parts *parts) error {
 	defer limit.Stop()
 	select {
 	case <-l.first:
+		if err := s.tell(); err != nil { // it has a token now
+			return err
+		}
 		parts.run(life, l.watchToken)
 		return nil
 	case <-l.ended:
