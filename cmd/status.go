@@ -3,7 +3,9 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"lane/pkg/control"
 	"lane/pkg/printer"
@@ -103,10 +105,16 @@ func (r remote) Batch(ctx context.Context, after uint64, most int) (traffic.Batc
 	return b, ended(err)
 }
 
-// ended tells the terminal UI the end of a session in its own word.
+// ended tells the terminal UI the end of a session in its own word, and of one that
+// is silent, which the UI says itself, the way out.
 func ended(err error) error {
-	if errors.Is(err, control.ErrGone) {
+	var silent *control.SilentError
+	switch {
+	case errors.Is(err, control.ErrGone):
 		return io.EOF
+	case errors.As(err, &silent):
+		pid := strings.Join(silent.PIDs, " ")
+		return fmt.Errorf("kill -CONT %s if it was stopped, kill -9 %s if it hangs", pid, pid)
 	}
 	return err
 }

@@ -290,6 +290,9 @@ func (m model) session(msg statusMsg) model {
 	m.rate = m.rate.at(msg.at)
 	switch {
 	case msg.err == nil:
+		if m.gone != nil {
+			m.notice = "" // it may say what is no longer so
+		}
 		m.status, m.known, m.gone = msg.status, true, nil
 	case m.gone == nil:
 		m.gone, m.goneAt = msg.err, msg.at

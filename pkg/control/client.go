@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"lane/pkg/lane"
@@ -24,8 +25,9 @@ import (
 
 // Client talks to one session.
 type Client struct {
-	sock string
-	http *http.Client
+	sock     string
+	http     *http.Client
+	patience time.Duration // how long one call waits beyond what it asks to wait
 }
 
 // ErrGone says that the session has ended.
@@ -39,7 +41,7 @@ func Dial(dir string, pid int) *Client {
 
 func dial(sock string) *Client {
 	var d net.Dialer
-	return &Client{sock: sock, http: &http.Client{Transport: &http.Transport{
+	return &Client{sock: sock, patience: patience, http: &http.Client{Transport: &http.Transport{
 		Proxy:             nil, // never through an inherited proxy
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -72,8 +74,11 @@ type Seen struct {
 	Silent  []string // process ids of sessions that do not answer
 }
 
-// patience is how long a session has to say what it is.
+// patience is how long a session has to answer. What is known of it is in its memory.
 const patience = 2 * time.Second
+
+// describing is how long it has beside that to ask a server for a description.
+const describing = 5 * time.Second
 
 // Look asks every session in dir, and changes nothing.
 func Look(ctx context.Context, dir string) (Seen, error) {
@@ -85,23 +90,22 @@ func Look(ctx context.Context, dir string) (Seen, error) {
 	var asked sync.WaitGroup
 	for i, sock := range socks { // at once: each silent one takes its time
 		asked.Go(func() {
-			one, cancel := context.WithTimeout(ctx, patience)
-			defer cancel()
 			all[i].Client = dial(sock)
-			all[i].Status, errs[i] = all[i].Client.Status(one)
+			all[i].Status, errs[i] = all[i].Client.Status(ctx)
 		})
 	}
 	asked.Wait()
 	var out Seen
 	for i, sock := range socks {
+		var silent *SilentError
 		switch err := errs[i]; {
 		case err == nil:
 			out.Running = append(out.Running, all[i])
 		case refused(err):
 			out.Dead = append(out.Dead, sock)
 		case errors.Is(err, ErrGone):
-		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			out.Silent = append(out.Silent, strings.TrimSuffix(filepath.Base(sock), ".sock"))
+		case errors.As(err, &silent):
+			out.Silent = append(out.Silent, silent.PIDs...)
 		default:
 			return Seen{}, fmt.Errorf("session at %s: %w", sock, err)
 		}
@@ -147,16 +151,29 @@ func Holding(found []Found, l lane.Name, service string) (Found, bool) {
 	return Found{}, false
 }
 
-func (c *Client) do(ctx context.Context, method, path string, into any) error {
-	raw, _, err := c.ask(ctx, method, path, "")
+// do makes one call that the session answers at once, or within some time.
+func (c *Client) do(ctx context.Context, method, path string, within time.Duration, into any) error {
+	raw, _, err := c.ask(ctx, method, path, "", within)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(raw, into)
 }
 
-// ask makes one call, with an answer in a form that is wished, if the session has it.
-func (c *Client) ask(ctx context.Context, method, path, form string) (raw []byte, as string, err error) {
+// endless is the time of a call that waits for what its caller bounds.
+const endless = -1
+
+// ask makes one call, with an answer in a form that is wished, if the session has it. A
+// process that was stopped, or hangs, takes calls and never answers: who waited for it
+// without end would show its last state as that of now. within is what the session may
+// take by right.
+func (c *Client) ask(ctx context.Context, method, path, form string, within time.Duration) (raw []byte, as string, err error) {
+	outer := ctx
+	if within != endless {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, within+c.patience)
+		defer cancel()
+	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://lane"+path, nil)
 	if err != nil {
 		return nil, "", err
@@ -166,7 +183,7 @@ func (c *Client) ask(ctx context.Context, method, path, form string) (raw []byte
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, "", c.ended(ctx, err)
+		return nil, "", c.ended(outer, ctx, err)
 	}
 	defer res.Body.Close()
 	if n := res.ContentLength; n >= 0 && n <= expectMost {
@@ -176,7 +193,7 @@ func (c *Client) ask(ctx context.Context, method, path, form string) (raw []byte
 		raw, err = io.ReadAll(res.Body)
 	}
 	if err != nil {
-		return nil, "", c.ended(ctx, err)
+		return nil, "", c.ended(outer, ctx, err)
 	}
 	if res.StatusCode != http.StatusOK {
 		var f failure
@@ -191,31 +208,39 @@ func (c *Client) ask(ctx context.Context, method, path, form string) (raw []byte
 // expectMost bounds the memory that is taken for an answer before it is there.
 const expectMost = 64 << 20
 
-// ended makes ErrGone of a call that broke off: net/http has a dozen errors for
-// a connection that ends at one byte or another, and on this socket they all
-// mean that its session has ended. A caller that gave up, and a socket that
-// cannot be opened, are what they are.
-func (c *Client) ended(ctx context.Context, err error) error {
+// ended says what a call that broke off means. net/http has a dozen errors for a
+// connection that ends at one byte or another, and on this socket they all mean that
+// its session has ended: ErrGone. One that answers nothing in time, or no longer takes
+// calls because nobody fetches them, is silent. A caller that gave up, and a socket
+// that cannot be opened, are what they are.
+func (c *Client) ended(outer, ctx context.Context, err error) error {
 	var op *net.OpError
 	dial := errors.As(err, &op) && op.Op == "dial"
 	switch {
-	case ctx.Err() != nil, dial && !errors.Is(err, fs.ErrNotExist) && !refused(err):
+	case outer.Err() != nil:
+		return err
+	case ctx.Err() != nil, dial && errors.Is(err, syscall.EAGAIN):
+		return &SilentError{PIDs: []string{c.pid()}}
+	case dial && !errors.Is(err, fs.ErrNotExist) && !refused(err):
 		return err
 	}
-	return fmt.Errorf("%w (%s): %w", ErrGone, strings.TrimSuffix(filepath.Base(c.sock), ".sock"), err)
+	return fmt.Errorf("%w (%s): %w", ErrGone, c.pid(), err)
 }
+
+// pid is the process id of the session.
+func (c *Client) pid() string { return strings.TrimSuffix(filepath.Base(c.sock), ".sock") }
 
 // Status asks for the session's status.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var st Status
-	err := c.do(ctx, http.MethodGet, "/v1/status", &st)
+	err := c.do(ctx, http.MethodGet, "/v1/status", 0, &st)
 	return st, err
 }
 
 // Whole asks for one exchange with its bodies and with its secrets.
 func (c *Client) Whole(ctx context.Context, seq uint64) (traffic.Exchange, error) {
 	var w Whole
-	if err := c.do(ctx, http.MethodGet, "/v1/exchanges/"+strconv.FormatUint(seq, 10), &w); err != nil {
+	if err := c.do(ctx, http.MethodGet, "/v1/exchanges/"+strconv.FormatUint(seq, 10), 0, &w); err != nil {
 		return traffic.Exchange{}, err
 	}
 	return w.Traffic(), nil
@@ -225,7 +250,7 @@ func (c *Client) Whole(ctx context.Context, seq uint64) (traffic.Exchange, error
 // server that answered it for their description, if nobody has before.
 func (c *Client) Messages(ctx context.Context, seq uint64) (traffic.Messages, error) {
 	var m traffic.Messages
-	err := c.do(ctx, http.MethodGet, "/v1/exchanges/"+strconv.FormatUint(seq, 10)+"/messages", &m)
+	err := c.do(ctx, http.MethodGet, "/v1/exchanges/"+strconv.FormatUint(seq, 10)+"/messages", describing, &m)
 	return m, err
 }
 
@@ -233,7 +258,7 @@ func (c *Client) Messages(ctx context.Context, seq uint64) (traffic.Messages, er
 // is gone already is no error.
 func (c *Client) Stop(ctx context.Context, force bool) error {
 	var none struct{}
-	err := c.do(ctx, http.MethodPost, "/v1/stop?force="+strconv.FormatBool(force), &none)
+	err := c.do(ctx, http.MethodPost, "/v1/stop?force="+strconv.FormatBool(force), endless, &none)
 	if errors.Is(err, ErrGone) {
 		return nil
 	}
@@ -243,7 +268,7 @@ func (c *Client) Stop(ctx context.Context, force bool) error {
 // Reconnect has the session try again at once what it waits to try again.
 func (c *Client) Reconnect(ctx context.Context) error {
 	var none struct{}
-	return c.do(ctx, http.MethodPost, "/v1/reconnect", &none)
+	return c.do(ctx, http.MethodPost, "/v1/reconnect", 0, &none)
 }
 
 // AllHeads asks for the heads of every row; 0 for none.
@@ -294,7 +319,7 @@ func (c *Client) Since(ctx context.Context, after uint64, heads int) ([]traffic.
 }
 
 func (c *Client) batch(ctx context.Context, after uint64, bound string, heads int, wait time.Duration) (traffic.Batch, error) {
-	raw, form, err := c.ask(ctx, http.MethodGet, fmt.Sprintf("/v1/exchanges?after=%d&%s&wait=%s&heads=%d", after, bound, wait, heads), rowsType)
+	raw, form, err := c.ask(ctx, http.MethodGet, fmt.Sprintf("/v1/exchanges?after=%d&%s&wait=%s&heads=%d", after, bound, wait, heads), rowsType, wait)
 	if err != nil {
 		return traffic.Batch{}, err
 	}

@@ -195,7 +195,7 @@ func TestBadQueryIsRefused(t *testing.T) {
 	dir := shortDir(t)
 	stop := serve(t, dir, &fake{}, traffic.NewLog(1))
 	var p page
-	err := Dial(dir, os.Getpid()).do(t.Context(), http.MethodGet, "/v1/exchanges?after=-1&limit=x&wait=soon", &p)
+	err := Dial(dir, os.Getpid()).do(t.Context(), http.MethodGet, "/v1/exchanges?after=-1&limit=x&wait=soon", 0, &p)
 	if err == nil {
 		t.Error("a malformed query was answered")
 	}

@@ -60,7 +60,7 @@ func TestWhatAViewerAsksFor(t *testing.T) {
 		log.Put(traffic.Exchange{Service: "orders", Status: 500})
 	}
 	var p page
-	if err := c.do(t.Context(), http.MethodGet, "/v1/exchanges?after=100&limit=5000&wait=20s&heads=0", &p); err != nil || len(p.Rows) != 600 {
+	if err := c.do(t.Context(), http.MethodGet, "/v1/exchanges?after=100&limit=5000&wait=20s&heads=0", 0, &p); err != nil || len(p.Rows) != 600 {
 		t.Errorf("an older viewer: %d rows, %v", len(p.Rows), err)
 	}
 	for most, want := range map[int]int{0: 600, 600: 600, 599: 100} {

@@ -34,7 +34,7 @@ func TestWholeExchange(t *testing.T) {
 		t.Errorf("a page has %+v, %v", rows, err)
 	}
 	for path, want := range map[string]string{"/v1/exchanges/2": "not kept any more", "/v1/exchanges/x": "invalid syntax"} {
-		if err := c.do(t.Context(), http.MethodGet, path, &Whole{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := c.do(t.Context(), http.MethodGet, path, 0, &Whole{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -77,10 +77,10 @@ func TestHeadsOfAPage(t *testing.T) {
 	}
 	// A viewer of an older version does not say what it needs, and needs them.
 	var p page
-	if err := c.do(t.Context(), http.MethodGet, "/v1/exchanges?after=0&limit=10&wait=0s", &p); err != nil || len(p.Rows) != 3 || p.Rows[2].ReqHead.Get("a") != "1" {
+	if err := c.do(t.Context(), http.MethodGet, "/v1/exchanges?after=0&limit=10&wait=0s", 0, &p); err != nil || len(p.Rows) != 3 || p.Rows[2].ReqHead.Get("a") != "1" {
 		t.Errorf("unsaid: %+v, %v", p, err)
 	}
-	if err := c.do(t.Context(), http.MethodGet, "/v1/exchanges?after=0&limit=10&wait=0s&heads=x", &p); err == nil || !strings.Contains(err.Error(), "invalid syntax") {
+	if err := c.do(t.Context(), http.MethodGet, "/v1/exchanges?after=0&limit=10&wait=0s&heads=x", 0, &p); err == nil || !strings.Contains(err.Error(), "invalid syntax") {
 		t.Errorf("heads=x: %v", err)
 	}
 	if err := stop(); err != nil {
