@@ -17,6 +17,7 @@ import (
 	"lane/pkg/lane"
 	"lane/pkg/printer"
 	"lane/pkg/proxy"
+	"lane/pkg/rules"
 	"lane/pkg/traffic"
 
 	"github.com/spf13/cobra"
@@ -169,7 +170,7 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 			tag = lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag}
 		}
 		hops, _ := lane.Hops(head)
-		ex = router.Explain(cat, lane.Request{Service: service, External: service == "", Tag: tag, Hops: hops, Now: f.now(),
+		ex = router.Explain(cat, lane.Request{Service: service, External: service == "", Tag: tag, Hops: hops, Now: f.now(), StickyKey: userOf(s, head),
 			Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone}})
 		return nil
 	})
@@ -218,6 +219,12 @@ func request(raw string, headers []string) (*url.URL, http.Header, error) {
 		head.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	return u, head, nil
+}
+
+// userOf is who a request's user is, where the settings keep him in his version.
+func userOf(s *config.Settings, head http.Header) string {
+	user, _ := s.StickyKey().Of(rules.Map(head))
+	return user
 }
 
 // tagOf is the tag that a request has in the developer's proxy: its own, else

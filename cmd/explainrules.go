@@ -66,8 +66,18 @@ func (o *colorOptions) check(c *cobra.Command, ex *explainOptions) error {
 type colored struct {
 	*printer.ExplainedColor
 	tag     lane.Tag
+	strip   []string // headers that the gateway takes off
 	routing *proxy.Routing
 	fixed   bool // its service has upstreams of the route
+}
+
+// user is who the request's user is to the gateway, which takes no word of it from a
+// sender who may not say.
+func (c *colored) user(s *config.Settings, head http.Header) string {
+	if slices.Contains(c.strip, s.StickyKey().Header()) {
+		return ""
+	}
+	return userOf(s, head)
 }
 
 // explainColored explains a request to a gateway: its color, then the decision.
@@ -127,7 +137,7 @@ func explainColored(ctx context.Context, f *factory, o *explainOptions) error {
 			return err
 		}
 		hops, _ := lane.Hops(head)
-		ex = router.Explain(cat, lane.Request{Service: c.Entry, Tag: c.tag, Hops: hops, Now: f.now(),
+		ex = router.Explain(cat, lane.Request{Service: c.Entry, Tag: c.tag, Hops: hops, Now: f.now(), StickyKey: c.user(s, head),
 			Caller: lane.Caller{Env: s.Env, Tenant: s.Tenant, Zone: s.Zone}})
 		return nil
 	})
@@ -202,7 +212,7 @@ func (o *colorOptions) color(s *config.Settings, set *rules.Set, name string, me
 	}
 	r := &rules.Request{Entry: entry, Host: target.Host, Target: target.RequestURI(), Tag: car.ReadRequest(head, target.RequestURI()), Headers: rules.Map(head), Remote: o.remote}
 	c := set.Explain(r, members)
-	out.tag, out.ExplainedColor = c.Tag, printer.NewExplainedColor(name, entry, &c)
+	out.tag, out.strip, out.ExplainedColor = c.Tag, c.Strip, printer.NewExplainedColor(name, entry, &c)
 	if c.Refuse || c.Ambiguous {
 		why := "the request's tag is no lane's name, and the rules say invalid: reject"
 		if c.Ambiguous {

@@ -130,7 +130,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		return errors.Join(err, ln.Close())
 	}
 	opts := gateway.Options{
-		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(),
+		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(),
 		Traces: o.traces, Expose: o.expose, Color: fixed, Log: seen.log, Drain: o.drain, Force: f.force, Logger: f.logger(slog.LevelWarn),
 	}
 	if inForce != nil {

@@ -118,7 +118,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	err = sidecar.Run(ctx, sidecar.Options{
 		Inbound: in, Outbound: out, Client: at.client, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Service: o.service, Instance: instance, App: o.app, Register: reg,
 		Sources: o.sources, Traces: traces, Stamped: o.stamped, Probes: o.probes,
-		Policy: policy, Carriers: &at.carriers, Caller: at.caller(),
+		Policy: policy, Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(),
 		Upstream: upstream, Hosts: at.s.Hosts, Colored: at.s.Colored,
 		Log: seen.log, Drain: o.drain, Force: f.force, Logger: f.logger(slog.LevelWarn),
 		Ready: func() { // who has closed it does not read it

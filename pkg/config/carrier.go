@@ -7,6 +7,7 @@ import (
 
 	"lane/pkg/lane"
 	"lane/pkg/nearest"
+	"lane/pkg/rules"
 )
 
 // Carriers are where a tag is written and read, by preset or header and accept.
@@ -55,6 +56,12 @@ func (s *Settings) Policy() lane.Policy {
 		p.Mode = lane.Strict
 	}
 	return p
+}
+
+// StickyKey is where a request says who its user is, who keeps his version by it.
+func (s *Settings) StickyKey() rules.Key {
+	k, _ := rules.ParseKey(s.Sticky) // it was read when it was set; none is none
+	return k
 }
 
 func isPreset(v string) bool {

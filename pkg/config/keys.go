@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lane/pkg/lane"
+	"lane/pkg/rules"
 )
 
 // form is what a key's value looks like in lane.yaml.
@@ -19,6 +20,7 @@ const (
 	yesNo                // true or false
 	list                 // a list of scalars
 	mapping              // names to scalars
+	pair                 // a mapping of one name, or as a variable has it: name=value
 	services             // names to { port, health }
 )
 
@@ -29,7 +31,7 @@ type key struct {
 	env  []string // environment variables, strongest first
 	def  string   // in the form of a flag
 	// set checks a value and keeps it; forms of one scalar get one string, lists
-	// get them all, mappings get "name=value".
+	// get them all, mappings get "name=value", a pair gets one of these, or a word.
 	set  func(l *loader, values []string) error
 	show func(s *Settings) string
 }
@@ -225,6 +227,18 @@ var keys = []key{
 			return oneOf(&l.s.WarmupCurve, v[0], string(lane.CurveLinear), string(lane.CurveQuadratic))
 		},
 		show: func(s *Settings) string { return s.WarmupCurve }},
+	{name: "sticky", form: pair, env: []string{"LANE_STICKY"},
+		set: func(l *loader, v []string) error {
+			if len(v) != 1 {
+				return fmt.Errorf("a header or a cookie, one of them: { header: NAME } or { cookie: NAME }")
+			}
+			k, err := rules.ParseKey(v[0])
+			if err == nil {
+				l.s.Sticky = k.String()
+			}
+			return err
+		},
+		show: func(s *Settings) string { return s.Sticky }},
 	{name: "max_stale", env: []string{"LANE_MAX_STALE"}, def: "5m",
 		set: func(l *loader, v []string) error {
 			d, err := CheckDuration(v[0], 0, maxMaxStale)

@@ -99,6 +99,7 @@ max_stale: 90s
 zone_mode: required
 warmup: 2m
 warmup_curve: quadratic
+sticky: { header: X-User-Id }
 relay: wss://relay.test.example#sha256:00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff
 relay_ca_file: certs/relay.pem
 relay_token_file: ~/relay-token
@@ -122,7 +123,7 @@ func TestFullFile(t *testing.T) {
 			CAFile: filepath.Join(dir, "certs/ca.pem"), TokenFile: "/home/alice/token"},
 		Env: "test", Tenant: "t1", Zone: "a", Version: "1.10", Advertise: "10.0.0.7", Owner: "Alice", Guard: Reject,
 		Probes: []string{"/healthz", "/ready"}, Drain: 5 * time.Second, Proxy: "[::1]:7000", Strict: true, NoMatch: Fail,
-		UnhealthyLane: "error", ZoneMode: "required", Warmup: 2 * time.Minute, WarmupCurve: "quadratic",
+		UnhealthyLane: "error", ZoneMode: "required", Warmup: 2 * time.Minute, WarmupCurve: "quadratic", Sticky: "header=x-user-id",
 		MaxStale: 90 * time.Second, Relay: "wss://relay.test.example", RelayCAFile: filepath.Join(dir, "certs/relay.pem"),
 		RelayFingerprint: "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 		RelayCertFile:    filepath.Join(dir, "certs/me.pem"), RelayKeyFile: filepath.Join(dir, "certs/me-key.pem"),
@@ -237,6 +238,16 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 		{"warmup: 30", `"30" has no unit; say 30s`},
 		{"warmup: 2h", "between 0s and 1h"},
 		{"warmup: 2m\nwarmup_curve: steep", `lane.yaml:2: warmup_curve: "steep" is not one of linear, quadratic`},
+		{"env: a\nsticky: client_ip", "lane.yaml:2: sticky: client_ip holds the client's address, which many users share and one user changes; take a header or a cookie that names a user or a tenant"},
+		{"sticky: random", "lane.yaml:1: sticky: random is chance: one user would see both systems; take a header or a cookie"},
+		{"sticky: { header: X-Real-IP }", "lane.yaml:1: sticky: header x-real-ip holds the client's address"},
+		{"sticky: { header: traceparent }", "differs for each request, which is chance; take a header or a cookie"},
+		{"sticky: { query: uid }", `"query" is no place of a key; say { header: NAME } or { cookie: NAME }`},
+		{"sticky: { header: a-b, cookie: c }", "lane.yaml:1: sticky: a header or a cookie, one of them"},
+		{"sticky: {}", "lane.yaml:1: sticky: a header or a cookie, one of them"},
+		{"sticky: x-user-id", `lane.yaml:1: sticky: "x-user-id": say { header: NAME } or { cookie: NAME }`},
+		{"sticky: [x-user-id]", "lane.yaml:1: sticky: has to be a mapping"},
+		{"sticky: { header: [a-b] }", "lane.yaml:1: sticky.header: has to be one value"},
 		{"warmup_curve: quadratic", "lane.yaml:1: warmup_curve: there is no warm-up that it could be of: set warmup, or LANE_WARMUP"},
 		{"strict: true\nno_match: fallback", "lane.yaml:2: no_match: strict (lane.yaml:1) means fail"},
 		{"env: a\nenv: b", "lane.yaml:2: env: is there twice, first in line 1"},

@@ -59,6 +59,7 @@ type Settings struct {
 	ZoneMode      string  // Affinity, Off or Required
 	Warmup        time.Duration
 	WarmupCurve   string // Linear or Quadratic
+	Sticky        string // header=NAME or cookie=NAME, by which a user keeps his version; empty: none
 
 	MaxStale time.Duration // an answer of the registry that is older proves no absence
 

@@ -166,7 +166,11 @@ func (f *file) value(k *key, at, v *yaml.Node) {
 			values = append(values, e.Value)
 		}
 		f.l.apply(k, f.at(at), values)
-	case mapping:
+	case mapping, pair:
+		if k.form == pair && v.Kind == yaml.ScalarNode { // what it may not be has a reason of its own
+			f.l.apply(k, f.at(at), []string{v.Value})
+			return
+		}
 		var values []string
 		ok := true
 		f.pairs(v, k.name, func(name string, at, value *yaml.Node) {

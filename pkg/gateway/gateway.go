@@ -31,6 +31,7 @@ type Options struct {
 	Policy   lane.Policy
 	Carriers *lane.Carriers // nil: the default
 	Caller   lane.Caller
+	Sticky   rules.Key        // where a request says who its user is; none: nobody keeps his version
 	Traces   tracemap.Sources // where a trace's id is read and, if it begins here, written
 	Expose   proxy.Expose
 	Log      *traffic.Log
@@ -58,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	watcher := o.Watcher
 	transport, err := proxy.NewTransport(proxy.Config{
-		Registry: watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller, Traces: o.Traces,
+		Registry: watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller, Sticky: o.Sticky, Traces: o.Traces,
 		Log: o.Log, Meter: o.Meter, Logger: o.Logger,
 	})
 	if err != nil {

@@ -78,6 +78,9 @@ func (w *witness) hard(in *Instance) string {
 	return ""
 }
 
+// version is that of what was chosen, which a sticky key keeps to one.
+func (w *witness) version() string { return w.d.Chosen[0].Instance.Version }
+
 func shown(s string) string {
 	if s == "" {
 		return "none"
@@ -128,6 +131,8 @@ func (w *witness) why(p place) string {
 		return "not chosen: " + d.Message()
 	case c.InstanceID != "" && in.ID == c.InstanceID:
 		return "it is the caller itself"
+	case w.req.StickyKey != "" && in.Version != w.version() && (w.req.Version == "" || w.req.Version != w.version()):
+		return fmt.Sprintf("version %s: the request's key is in %s", shown(in.Version), shown(w.version()))
 	case w.req.Version != "" && in.Version != w.req.Version:
 		return fmt.Sprintf("version %s, not %s", shown(in.Version), w.req.Version)
 	case c.Zone != "" && in.Zone != c.Zone:

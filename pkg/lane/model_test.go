@@ -1,6 +1,8 @@
 package lane
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -251,6 +253,19 @@ func model(s situation) Result {
 		} else {
 			metric += " lane_version_fallback_total"
 		}
+	}
+	if req.StickyKey != "" {
+		weights, won, most := map[string]int{}, "", -1.0
+		for _, in := range set {
+			weights[in.Version] += in.Weight
+		}
+		for v, weight := range weights {
+			sum := sha256.Sum256([]byte(v + "|" + req.StickyKey))
+			if s := -float64(weight) / math.Log((float64(binary.BigEndian.Uint64(sum[:8])>>11)+0.5)/(1<<53)); s > most {
+				won, most = v, s
+			}
+		}
+		set = filter(set, func(in *Instance) bool { return in.Version == won })
 	}
 	zoned := slices.ContainsFunc(set, func(in *Instance) bool { return in.Zone != "" })
 	if p.Zone == ZoneAffinity && c.Zone != "" && zoned {

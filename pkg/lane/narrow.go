@@ -37,6 +37,7 @@ func (q *query) narrow(lane Name, from pool, m Metric) {
 			lostVersion = true
 		}
 	}
+	set = q.stick(set)     // 20'
 	set, ok := q.zone(set) // 21
 	if !ok {
 		return
@@ -64,7 +65,7 @@ func (q *query) serve(m Metric) {
 // this request tells them apart.
 func (q *query) shared(g *group) bool {
 	c := &q.req.Caller
-	if q.req.Version != "" {
+	if q.req.Version != "" || q.req.StickyKey != "" && g.versions > 1 {
 		return false
 	}
 	if c.Self != "" {

@@ -116,13 +116,14 @@ type part struct {
 
 // group is one lane's instances, or the baseline's, in a part.
 type group struct {
-	members []*Instance // by ID
-	live    int         // members that do not drain
-	zoned   int         // members that have a zone
-	named   int         // members that have a group (blue, green)
-	dated   int         // members whose uptime is known
-	healthy []Candidate // passing or warning, weighed without warm-up
-	passing []Candidate // passing only, weighed without warm-up
+	members  []*Instance // by ID
+	live     int         // members that do not drain
+	zoned    int         // members that have a zone
+	named    int         // members that have a group (blue, green)
+	dated    int         // members whose uptime is known
+	versions int         // how many different ones the members have
+	healthy  []Candidate // passing or warning, weighed without warm-up
+	passing  []Candidate // passing only, weighed without warm-up
 }
 
 func newIndex(instances []Instance, m meta) index {
@@ -176,6 +177,9 @@ func (p *part) add(pl place) {
 	if g == nil {
 		g = &group{}
 		p.lanes[pl.lane] = g
+	}
+	if !slices.ContainsFunc(g.members, func(in *Instance) bool { return in.Version == pl.in.Version }) {
+		g.versions++
 	}
 	g.members = append(g.members, pl.in)
 	if !pl.in.drains() {

@@ -120,7 +120,7 @@ func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, h htt
 		_ = t.registry.Need(over, e.route.Service) // in use
 	}
 	e.ask = lane.Request{
-		Service: e.route.Service, Tag: e.color.Tag, Hops: c.passed, TraceID: c.ex.TraceID,
+		Service: e.route.Service, Tag: e.color.Tag, Hops: c.passed, TraceID: c.ex.TraceID, StickyKey: e.user(c),
 		Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
 	}
 	t.router.DecideInto(dec, e.cat, &e.ask)

@@ -15,6 +15,7 @@ import (
 
 	"lane/pkg/lane"
 	"lane/pkg/nearest"
+	"lane/pkg/rules"
 	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
@@ -56,6 +57,9 @@ type Config struct {
 	// colors nothing.
 	Lane   lane.Name
 	Caller lane.Caller
+	// Sticky is where a request says who its user is, who keeps his version by it;
+	// none keeps nobody.
+	Sticky rules.Key
 
 	Log    *traffic.Log
 	Counts *traffic.Counts // nil: counts of its own, see Transport.Counts
@@ -105,6 +109,7 @@ type Transport struct {
 	names    *Names
 	lane     lane.Name
 	caller   lane.Caller
+	sticky   rules.Key
 	sources  tracemap.Sources
 	traces   func(*tracemap.Keys) lane.Name
 	log      *traffic.Log
@@ -147,7 +152,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	}
 	t := &Transport{
 		registry: cfg.Registry, router: cfg.Router, carriers: cfg.Carriers, names: cfg.Names,
-		lane: cfg.Lane, sources: cfg.Traces, traces: cfg.TraceLane, caller: cfg.Caller, log: cfg.Log, counts: cfg.Counts, meter: cfg.Meter,
+		lane: cfg.Lane, sources: cfg.Traces, traces: cfg.TraceLane, caller: cfg.Caller, sticky: cfg.Sticky, log: cfg.Log, counts: cfg.Counts, meter: cfg.Meter,
 		resolves: cfg.Resolves, keep: cfg.KeepHeaders, bodies: cfg.KeepBodies, now: cfg.Now, logger: cfg.Logger, own: cfg.Own,
 		first: orDefault(cfg.FirstAnswer, 2*time.Second),
 	}
@@ -284,7 +289,7 @@ func (c *call) decide(service string, cat *lane.Catalog, dec *lane.Decision) lan
 	// 3 Decide.
 	ask := lane.Request{
 		Service: service, External: service == "", Tag: tag, Hops: c.passed,
-		TraceID: c.ex.TraceID, Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
+		TraceID: c.ex.TraceID, StickyKey: c.user(), Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
 	}
 	if t.traces != nil {
 		ask.TraceLane = t.traces(&c.keys)

@@ -20,6 +20,7 @@ import (
 	"lane/pkg/consul"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
+	"lane/pkg/rules"
 	"lane/pkg/token"
 	"lane/pkg/traffic"
 	"lane/tunnel"
@@ -57,6 +58,7 @@ type Options struct {
 	Policy   lane.Policy
 	Carriers *lane.Carriers // nil: the default
 	Caller   lane.Caller
+	Sticky   rules.Key // where a request says who its user is
 	Probes   []string
 	Log      *traffic.Log
 	Meter    proxy.Meter // may be nil
@@ -219,7 +221,7 @@ func (r *relay) prepare() error {
 	if err != nil {
 		return err
 	}
-	r.transport, err = proxy.NewTransport(proxy.Config{Registry: o.Watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller,
+	r.transport, err = proxy.NewTransport(proxy.Config{Registry: o.Watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller, Sticky: o.Sticky,
 		Log: o.Log, Meter: o.Meter, Now: o.Now, Logger: o.Logger, Self: append(slices.Clone(o.Own), o.Listener.Addr().String())})
 	if err != nil {
 		return err

@@ -58,9 +58,9 @@ func (c *cursor) next(v *view) (string, bool) {
 	}
 	switch c.p.kind {
 	case kindHeader:
-		return c.header(v, c.p.name)
+		return c.header(v.req.Headers, c.p.name)
 	case kindCookie:
-		return c.cookie(v)
+		return c.cookie(v.req.Headers)
 	case kindQuery:
 		return c.parameter()
 	case kindPath:
@@ -72,19 +72,19 @@ func (c *cursor) next(v *view) (string, bool) {
 	}
 }
 
-func (c *cursor) header(v *view, name string) (string, bool) {
-	if v.req.Headers == nil {
+func (c *cursor) header(h Headers, name string) (string, bool) {
+	if h == nil {
 		return "", false
 	}
-	value, ok := v.req.Headers.Line(name, c.line)
+	value, ok := h.Line(name, c.line)
 	c.line++
 	return strings.Trim(value, " \t"), ok
 }
 
-func (c *cursor) cookie(v *view) (string, bool) {
+func (c *cursor) cookie(h Headers) (string, bool) {
 	for {
 		if !c.more {
-			line, ok := c.header(v, "cookie")
+			line, ok := c.header(h, "cookie")
 			if !ok {
 				return "", false
 			}
@@ -121,14 +121,22 @@ func (c *cursor) parameter() (string, bool) {
 func (v *view) one(p place) (value string, twice bool) {
 	for c := v.at(p); ; {
 		s, ok := c.next(v)
-		switch {
-		case !ok:
+		if !ok {
 			return value, false
-		case s == "" || s == value:
-		case value != "":
+		}
+		if value, twice = joined(value, s); twice {
 			return "", true
-		default:
-			value = s
 		}
 	}
+}
+
+// joined is the value of a place in which another one stands, too.
+func joined(value, s string) (one string, twice bool) {
+	switch {
+	case s == "":
+		return value, false
+	case value == "" || s == value:
+		return s, false
+	}
+	return "", true
 }

@@ -15,6 +15,7 @@ import (
 	"lane/pkg/guardian"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
+	"lane/pkg/rules"
 	"lane/pkg/traffic"
 )
 
@@ -68,6 +69,7 @@ type Options struct {
 	Registry consul.Config
 	Policy   lane.Policy
 	Carriers lane.Carriers
+	Sticky   rules.Key         // where a request says who its user is
 	Hosts    map[string]string // more names for a service
 	Colored  []string          // hosts outside the registry that may see the tag
 	Bodies   bool              // keep the beginnings of bodies, for looking at them

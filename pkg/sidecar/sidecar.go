@@ -12,6 +12,7 @@ import (
 	"lane/pkg/consul"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
+	"lane/pkg/rules"
 	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
@@ -34,6 +35,7 @@ type Options struct {
 	Policy   lane.Policy
 	Carriers *lane.Carriers // nil: the default
 	Caller   lane.Caller
+	Sticky   rules.Key      // where a request says who its user is; none: nobody keeps his version
 	Upstream proxy.Upstream // an inherited proxy, for external hosts
 	Hosts    map[string]string
 	Colored  []string
@@ -134,7 +136,7 @@ func (o *Options) fronts() (in *proxy.Inbound, out *proxy.Forward, w *consul.Wat
 	}
 	w = o.Watcher
 	t, err = proxy.NewTransport(proxy.Config{
-		Registry: w, Router: router, Carriers: o.Carriers, Names: names, Caller: o.Caller,
+		Registry: w, Router: router, Carriers: o.Carriers, Names: names, Caller: o.Caller, Sticky: o.Sticky,
 		Log: o.Log, Meter: o.Meter, Upstream: o.Upstream, Logger: o.Logger,
 		Traces: o.Sources, TraceLane: o.Traces.Get,
 	})
