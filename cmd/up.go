@@ -141,7 +141,8 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 		}
 	}
 	err = session.Run(ctx, opts)
-	if err == nil || errors.Is(err, errInterrupted) {
+	var left *session.LeftBehindError
+	if err == nil || errors.Is(err, errInterrupted) && !errors.As(err, &left) {
 		var names []string
 		for _, v := range opts.Services {
 			names = append(names, v.Name)

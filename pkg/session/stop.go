@@ -87,6 +87,9 @@ func (s *session) markDraining(ctx context.Context) {
 	})
 }
 
+// forcedAnswer is how long a forced end waits for the answer of a relay that is there.
+const forcedAnswer = 2 * time.Second
+
 // askRelay is ctx, which a forced end ends too where a relay is asked to remove what it
 // has registered. One that is away is waited for, and that is said.
 func (s *session) askRelay(ctx context.Context) (context.Context, func()) {
@@ -97,8 +100,17 @@ func (s *session) askRelay(ctx context.Context) (context.Context, func()) {
 		s.o.Log.Warn("waiting for the relay, which is to remove what it has registered; Ctrl-C ends the wait", "error", err, "at most", s.o.step)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stop := s.onForce(cancel)
-	return ctx, func() { stop(); cancel() }
+	quit := make(chan struct{})
+	stop := s.onForce(func() {
+		if s.link.up() == nil { // it answers at once: who does not wait for requests is still told what is true
+			select {
+			case <-time.After(forcedAnswer):
+			case <-quit:
+			}
+		}
+		cancel()
+	})
+	return ctx, func() { close(quit); stop(); cancel() }
 }
 
 // deregister removes what may stand in the registry in a place.

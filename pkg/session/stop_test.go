@@ -77,6 +77,45 @@ func TestAnEndWaitsForRequestsUnlessForced(t *testing.T) {
 	}
 }
 
+// A relay that is there has removed what it registered, whoever has no patience.
+func TestAForcedEndByARelay(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		t.Run(map[bool]string{false: "there", true: "away"}[away], func(t *testing.T) {
+			w := newWorld(t, consultest.Embedded(t))
+			o := w.options("box")
+			var endRelay func()
+			o.Relay, endRelay = w.relayed()
+			r := run(t, o)
+			st := r.up()
+			answered := make(chan error, 1)
+			go func() {
+				_, _, err := w.ask(st, "/slow")
+				answered <- err
+			}()
+			<-w.local.inside
+			if away {
+				endRelay()
+				eventually(t, "away", func() bool {
+					st, err := r.ctl().Status(t.Context())
+					return err == nil && st.Relay.State != control.RelayOK
+				})
+			}
+			r.end(errEnd)
+			err := r.ctl().Stop(t.Context(), true)
+			var left *session.FarLeftoverError
+			if away != (err != nil) || away != errors.As(r.wait(), &left) {
+				t.Errorf("Stop = %v, Run = %v", err, r.wait())
+			}
+			<-answered
+			if !away {
+				w.empty()
+				return
+			}
+			w.tidy()
+		})
+	}
+}
+
 func TestTheViewersEndIsTheSessions(t *testing.T) {
 	failed := errors.New("the screen is broken")
 	for name, want := range map[string]error{"left": nil, "failed": failed} {
