@@ -152,6 +152,44 @@ func TestActivity(t *testing.T) {
 	})
 }
 
+// A relay's session holds the claims of many, one after the other.
+func TestActivityIsOfTheHolderAlone(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		c := open(t, addr)
+		service, l := unique("orders"), unique("dev-alice")
+		s := session(t, c)
+		take := func(owner, since string) {
+			t.Helper()
+			cl := claim(l, service, owner)
+			cl.Since = since
+			if err := s.Claim(deadline(t), cl); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read := func() string { return c.WithActivity(deadline(t), claims(t, c, lane.Name(l)))[0].Active }
+		const before, at, after = "2026-01-02T03:04:05Z", "2026-01-02T04:04:05+01:00", "2026-01-02T03:04:06Z" // the first two are one moment
+		take("alice", before)
+		if err := s.Active(deadline(t), lane.Name(l), service, at); err != nil || read() != at {
+			t.Errorf("Active = %v, read %q", err, read())
+		}
+		take("bob", after) // in one step: alice's claim was not given up before
+		if got := read(); got != "" {
+			t.Errorf("the next holder's claim shows what is older than itself: %q", got)
+		}
+		take("alice", before)
+		if got := read(); got != at {
+			t.Errorf("alice's own again: %q", got)
+		}
+		if err := s.Release(deadline(t), lane.Name(l), service); err != nil {
+			t.Fatal(err)
+		}
+		take("carol", before) // even in the same second
+		if got := read(); got != "" {
+			t.Errorf("after the release: %q", got)
+		}
+	})
+}
+
 // A session that was opened in the moment of its opener's death is known by its name
 // alone.
 func TestSessionsAreRemovedByTheirName(t *testing.T) {
