@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 
 	"lane/pkg/child"
@@ -23,7 +24,11 @@ func newGateCmd(*factory) *cobra.Command {
 			if len(args) == 1 && args[0] == "--help" { // no command has that name
 				return c.Help()
 			}
-			return child.Pass(args)
+			err := child.Pass(args)
+			if errors.Is(err, child.ErrTold) {
+				return &exitError{code: 126}
+			}
+			return err
 		},
 	}
 }

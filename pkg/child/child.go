@@ -43,6 +43,10 @@ type StartError struct {
 func (e *StartError) Error() string { return fmt.Sprintf("start %s: %v", e.Name, e.Err) }
 func (e *StartError) Unwrap() error { return e.Err }
 
+// ErrTold is the error of a gate whose starter knows why it could not become the
+// command.
+var ErrTold = errors.New("the starter was told why it cannot begin")
+
 // Child is a running command.
 type Child struct {
 	spec Spec

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -42,6 +44,17 @@ func (g *gate) started() {
 func hold(cmd *exec.Cmd, program []string) (*gate, error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err // it is not there
+	}
+	// A path is not looked for by exec.Command, and the gate, which is there, would start.
+	path := cmd.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(cmd.Dir, path)
+		if !strings.ContainsRune(path, filepath.Separator) {
+			path = "." + string(filepath.Separator) + path
+		}
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		return nil, err
 	}
 	inWord, word, err := os.Pipe()
 	if err != nil {
@@ -93,6 +106,8 @@ func Pass(args []string) error {
 		return err
 	}
 	err := syscall.Exec(args[0], args[1:], os.Environ())
-	_, _ = why.WriteString(err.Error()) // the starter says it
+	if _, e := why.WriteString(err.Error()); e == nil {
+		return ErrTold // the starter says it
+	}
 	return err
 }
