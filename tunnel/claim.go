@@ -221,6 +221,7 @@ func (c *claim) up(o op, now held) {
 	if no := contested(now, h, o.claim); no != nil {
 		answer.Code, answer.Text = no.Code, no.Text
 		o.link.forget(o.claim.ID)
+		c.relay.denied(h, o.link.remote, &o.claim, no)
 		o.link.send(answer)
 		c.audit("claim refused", h, no)
 		return
@@ -271,6 +272,7 @@ func (c *claim) end(o op, now held, h Holder) {
 		}
 	case !successor(now, h, o.claim):
 		no = refuse(409, "%s in lane %s is held by another session", c.key.service, c.key.lane)
+		c.relay.denied(h, o.link.remote, &o.claim, no)
 	default:
 		c.gone(Released)
 	}

@@ -95,7 +95,11 @@ func (r *Relay) linkOf(h Holder, which string, remote net.Addr, peer *x509.Certi
 		}
 	}
 	if agents >= r.conf.Limits.Agents {
-		return nil, LimitAgents, refuse(429, "%s has %d tunnels here already, which is the limit", h.Subject, agents)
+		many := "tunnels"
+		if agents == 1 {
+			many = "tunnel"
+		}
+		return nil, LimitAgents, refuse(429, "%s has %d %s here already, which is the limit", h.Subject, agents, many)
 	}
 	if s := r.ledger.spent(h.Identity); s != nil && s.bytes.Load() > r.conf.Limits.Volume {
 		return nil, LimitVolume, refuse(401, "%s", r.usedUp(h))
@@ -241,7 +245,11 @@ func (l *link) renew(m *mux, msg message) {
 	defer cancel()
 	id, err := r.conf.Authority.Authenticate(ctx, Credentials{Token: msg.Text, Peer: l.peer, Remote: l.remote, Renews: old.Subject})
 	if err == nil && id.Subject != old.Subject {
-		err = refuse(403, "the new token is of %s, and this tunnel is of %s", id.Subject, old.Subject)
+		no := refuse(403, "the new token is of %s, and this tunnel is of %s", id.Subject, old.Subject)
+		theirs := old
+		theirs.Identity = id
+		r.denied(theirs, l.remote, nil, no)
+		err = no
 	}
 	if err != nil {
 		no := asRefusal(err, 503)
@@ -262,6 +270,7 @@ func (l *link) renew(m *mux, msg message) {
 	for _, k := range keys {
 		r.post(k, op{kind: opRenew, link: l})
 	}
+	r.admitted(l.who(), l.remote, true)
 	r.log.Info("token renewed", "subject", id.Subject, "agent", l.agent)
 }
 
@@ -315,6 +324,7 @@ func (l *link) told(m *mux, msg message) {
 	switch msg.Type {
 	case msgClaim:
 		if err := l.ask(msg); err != nil {
+			r.denied(l.who(), l.remote, msg.Claim, err)
 			m.send(message{Type: msgAnswer, Seq: msg.Seq, Code: err.Code, Text: err.Text})
 		}
 	case msgRelease:
@@ -367,7 +377,10 @@ func (l *link) ask(msg message) *Refusal {
 	case !again && len(l.ids) >= l.relay.conf.Limits.Claims:
 		l.mu.Unlock()
 		l.relay.limited(l.who(), LimitClaims)
-		return refuse(429, "%d claims of one tunnel are the limit", l.relay.conf.Limits.Claims)
+		if n := l.relay.conf.Limits.Claims; n != 1 {
+			return refuse(429, "%d claims of one tunnel are the limit", n)
+		}
+		return refuse(429, "1 claim of one tunnel is the limit")
 	case !l.quota.asks.Allow():
 		l.mu.Unlock()
 		l.relay.limited(l.who(), LimitAsks)

@@ -98,6 +98,12 @@ type RelayConfig struct {
 	// Limited, if not nil, is told each time that a limit holds somebody up or turns
 	// him away. It must not block.
 	Limited func(h Holder, what Limit)
+	// Admitted, if not nil, is told of each link that is made, and of each new token that
+	// one goes on with. It must not block.
+	Admitted func(h Holder, remote net.Addr, renewed bool)
+	// Denied, if not nil, is told of what the relay itself refuses, after the Authority
+	// has let the token in: a link or a new token, or a claim. It must not block.
+	Denied func(h Holder, remote net.Addr, c *Claim, no *Refusal)
 	// Force, when closed, ends the wait for streams at the end; nil: never.
 	Force <-chan struct{}
 	Path  string       // where tunnels come, default /tunnel/v1
@@ -287,8 +293,10 @@ func (r *Relay) upgrade(w http.ResponseWriter, req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l, err := r.link(Holder{Identity: id, Agent: hi.Agent, Install: hi.Install, Host: hi.Host, Generation: hi.Generation}, hi.Part, conn.RemoteAddr(), cred.Peer)
+	h := Holder{Identity: id, Agent: hi.Agent, Install: hi.Install, Host: hi.Host, Generation: hi.Generation}
+	l, err := r.link(h, hi.Part, conn.RemoteAddr(), cred.Peer)
 	if err != nil {
+		r.denied(h, conn.RemoteAddr(), nil, asRefusal(err, 503))
 		return err
 	}
 	ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
@@ -296,7 +304,22 @@ func (r *Relay) upgrade(w http.ResponseWriter, req *http.Request) error {
 		l.end(fmt.Errorf("upgrade: %w", err))
 		return nil // Accept has answered
 	}
+	if hi.Part == partControl {
+		r.admitted(h, conn.RemoteAddr(), false)
+	}
 	r.gate.letIn(conn)
 	l.attach(hi.Part, newWire(ws, conn.batch))
 	return nil
+}
+
+func (r *Relay) admitted(h Holder, remote net.Addr, renewed bool) {
+	if r.conf.Admitted != nil {
+		r.conf.Admitted(h, remote, renewed)
+	}
+}
+
+func (r *Relay) denied(h Holder, remote net.Addr, c *Claim, no *Refusal) {
+	if r.conf.Denied != nil {
+		r.conf.Denied(h, remote, c, no)
+	}
 }

@@ -34,22 +34,37 @@ func (a authority) Authenticate(_ context.Context, c tunnel.Credentials) (tunnel
 		a.r.turnedAway(c.Remote, err)
 		return tunnel.Identity{}, err
 	}
+	return tunnel.Identity{Subject: g.User, TokenID: g.ID, Expires: g.Expires.Add(expireGrace), Private: g}, nil
+}
+
+// admitted hears of who has a tunnel, or goes on with another token.
+func (r *relay) admitted(h tunnel.Holder, remote net.Addr, renewed bool) {
 	msg := "link"
-	if c.Renews != "" {
+	if renewed {
 		msg = "token renewed"
 	}
-	a.r.o.Audit.Info(msg, "user", g.User, "token", g.ID, "remote", c.Remote.String())
-	return tunnel.Identity{Subject: g.User, TokenID: g.ID, Expires: g.Expires.Add(expireGrace), Private: g}, nil
+	r.o.Audit.Info(msg, "user", h.Subject, "token", h.TokenID, "host", h.Host, "remote", remote.String())
+}
+
+// denied hears of what the tunnel refuses to who has a good token.
+func (r *relay) denied(h tunnel.Holder, remote net.Addr, c *tunnel.Claim, no *tunnel.Refusal) {
+	r.o.Figures.refused.Add(1)
+	who := []any{"user", h.Subject, "token", h.TokenID, "host", h.Host}
+	if c == nil {
+		r.turnedAway(remote, no, who...)
+		return
+	}
+	r.o.Audit.With(who...).Warn("refused", "lane", c.Lane, "service", c.Service, "kind", string(c.Kind), "install", h.Install, "why", no.Text)
 }
 
 // turnedAway writes down who was not let in. Anybody can knock, and as often as he likes:
 // beyond one a second, and 60 at once, they are only counted.
-func (r *relay) turnedAway(remote net.Addr, err error) {
+func (r *relay) turnedAway(remote net.Addr, err error, who ...any) {
 	if !r.knocks.Allow() {
 		r.unsaid.Add(1)
 		return
 	}
-	args := []any{"remote", remote.String(), "why", reason(err)}
+	args := append([]any{"remote", remote.String(), "why", reason(err)}, who...)
 	if n := r.unsaid.Swap(0); n > 0 {
 		args = append(args, "unsaid", n)
 	}
@@ -166,7 +181,7 @@ func (a authority) State(ctx context.Context, h tunnel.Holder, c tunnel.Claim, s
 func (a authority) Lost(_ context.Context, h tunnel.Holder, c tunnel.Claim) {
 	if e := a.r.find(keyOf(h, c)); e != nil {
 		e.lost()
-		a.r.o.Audit.Warn("lost", "user", h.Subject, "lane", c.Lane, "service", c.Service, "host", h.Host)
+		a.r.o.Audit.Warn("lost", "user", h.Subject, "token", h.TokenID, "lane", c.Lane, "service", c.Service, "host", h.Host)
 	}
 }
 
@@ -188,7 +203,7 @@ func (a authority) Gone(ctx context.Context, h tunnel.Holder, c tunnel.Claim, wh
 	} else if why == tunnel.Revoked && r.isRevoked(h.TokenID) != nil {
 		word = "not allowed any more" // a new token, or one that has moved too much
 	}
-	note := r.o.Audit.With("user", h.Subject, "lane", c.Lane, "service", c.Service, "host", h.Host, "why", word)
+	note := r.o.Audit.With("user", h.Subject, "token", h.TokenID, "lane", c.Lane, "service", c.Service, "host", h.Host, "why", word)
 	if err != nil {
 		note.Error("gone", "error", err.Error())
 		r.o.Logger.Warn("not everything could be removed from the registry", "service", c.Service, "lane", c.Lane, "error", err)
@@ -218,7 +233,7 @@ func (r *relay) lost(lost *consul.ClaimLostError) {
 // Out dials an instance that the registry holds now.
 func (a authority) Out(ctx context.Context, h tunnel.Holder, o tunnel.Out) (net.Conn, error) {
 	conn, at, err := a.r.out(ctx, o)
-	note := a.r.o.Audit.With("user", h.Subject, "service", o.Service, "lane", o.Lane, "instance", o.Facts[facts.Instance])
+	note := a.r.o.Audit.With("user", h.Subject, "token", h.TokenID, "service", o.Service, "lane", o.Lane, "instance", o.Facts[facts.Instance])
 	if err != nil {
 		note.Warn("not dialled", "why", reason(err))
 		return nil, err

@@ -27,7 +27,7 @@ func TestLimitsAreToldAndCounted(t *testing.T) {
 	more := w.claim()
 	more.ID, more.Lane = "two", "dev-shared"
 	for range 20 {
-		if _, err := l.try(more); refusal(err) != http.StatusTooManyRequests || !strings.Contains(err.Error(), "1 claims of one tunnel are the limit") {
+		if _, err := l.try(more); refusal(err) != http.StatusTooManyRequests || !strings.Contains(err.Error(), "1 claim of one tunnel are the limit") {
 			t.Fatalf("a second claim: %v", err)
 		}
 	}
