@@ -24,6 +24,7 @@ type values struct{ wrong, right []string }
 var by = map[string]values{
 	"bool":                    {[]string{"maybe", "2"}, []string{"true", "false"}},
 	"LANE":                    {[]string{"", "Bad_Name", "a b", "prod", "-a", strings.Repeat("a", 64)}, []string{"dev-alice"}},
+	"SERVICE@LANE,...":        {[]string{"", "a", "a@", "@dev-a", "a@Bad_Name", "a@dev-a,", "a b@dev-a"}, []string{"order-service@dev-alice", "a@dev-a, b@baseline"}},
 	"SERVICE":                 {[]string{"", "a b", "a/b", "-a", "a,b"}, []string{"order-service"}},
 	"ADDRESS":                 {[]string{"foo", "8080", ":99999", ":-1", ":http", "a b:80", "1.2.3.4", "::1:80", "127.0.0.1:"}, []string{"127.0.0.1:0", "[::1]:0", "localhost:0"}},
 	"HOST:PORT":               {[]string{"", "foo", ":0", "a:0", "a:99999", "a b:80", ":8080", "127.0.0.1:x"}, []string{"127.0.0.1:1", "[::1]:1"}},
@@ -69,6 +70,8 @@ var by = map[string]values{
 var of = map[string]values{
 	"lane relay --byte-rate":         {[]string{"", "fast", "1", "2TiB", "1 MiB", "-1KiB"}, []string{"1MiB", "1073741824"}},
 	"lane relay --token-bytes":       {[]string{"", "much", "-1", "99999999TiB"}, []string{"0", "64KiB"}},
+	"lane check chain --samples":     {[]string{"0", "101", "x"}, []string{"1", "100"}},
+	"lane check chain --timeout":     {[]string{"0s", "x"}, []string{"1s"}},
 	"lane ca init --host":            {[]string{"", "a b", "*", "10.0.0.1", "*.*.a"}, []string{"*.test.example", "order-service"}},
 	"lane kill --all":                {[]string{"maybe"}, []string{"true"}},
 	"lane unkill --all":              {[]string{"maybe"}, []string{"true"}},
@@ -119,7 +122,7 @@ var preset = values{[]string{"", "nobody", "msee"}, []string{"mse"}}
 
 // besides are the other arguments that a command needs.
 var besides = map[string][]string{
-	"lane up": {"dev-a"}, "lane show": {"dev-a"}, "lane explain": {"http://orders/"}, "lane verify": {"http://orders/"}, "lane kill": {"dev-a"},
+	"lane up": {"dev-a"}, "lane show": {"dev-a"}, "lane explain": {"http://orders/"}, "lane verify": {"http://orders/"}, "lane check chain": {"http://orders/"}, "lane kill": {"dev-a"},
 	"lane unkill": {"dev-a"}, "lane expose": {"--lane=dev-a", "--relay=wss://127.0.0.1:1", "debugger=5005"}, "lane gateway": {"--listen=127.0.0.1:0", "--route=s"},
 	"lane sidecar": {"--service=s", "--app=1", "--listen=127.0.0.1:0", "--outbound=127.0.0.1:0"}, "lane relay": {"--listen=127.0.0.1:0"},
 	"lane registry": {"--listen=127.0.0.1:0"}, "lane rules lint": {"$rules"}, "lane rules diff": {"$rules"}, "lane rules push": {"$rules"},

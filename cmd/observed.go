@@ -11,6 +11,7 @@ import (
 
 	"lane/pkg/accesslog"
 	adminport "lane/pkg/admin"
+	"lane/pkg/chain"
 	"lane/pkg/consul"
 	"lane/pkg/gateway"
 	"lane/pkg/lane"
@@ -59,6 +60,7 @@ type observed struct {
 type router struct {
 	as     string // the service that it is announced as
 	front  net.Addr
+	before string               // the service before which it stands; empty: none
 	always []string             // services that it asks the registry for from the start
 	traces func() int           // nil: it remembers none
 	rules  *gateway.Rules       // nil: it watches none
@@ -102,6 +104,7 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 	}
 	var err error
 	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Hosts: o.hosts, Metrics: w.meter, Stats: w.meter.Stats,
+		Trace: func(id string) chain.Hops { return chain.Hops{Service: r.before, Hops: chain.Find(w.log.Each, id)} },
 		Rev:   func() adminport.Rev { return revOf(r.rules, r.own) },
 		Ready: []adminport.Check{{Name: "registry", Ask: w.watcher.Ready}}})
 	if err != nil {

@@ -25,7 +25,7 @@ func shelves() []shelf {
 	return []shelf{
 		{"session", "Your lane:", []maker{{"up", newUpCmd}, {"down", newDownCmd}, {"status", newStatusCmd}, {"tail", newTailCmd}, {"expose", newExposeCmd}}},
 		{"request", "Requests in your lane:", []maker{{"curl", newCurlCmd}, {"run", newRunCmd}, {"env", newEnvCmd}}},
-		{"why", "What goes where, and why:", []maker{{"explain", newExplainCmd}, {"verify", newVerifyCmd}, {"ls", newLsCmd}, {"show", newShowCmd}, {"top", newTopCmd}}},
+		{"why", "What goes where, and why:", []maker{{"explain", newExplainCmd}, {"verify", newVerifyCmd}, {"check", newCheckCmd}, {"ls", newLsCmd}, {"show", newShowCmd}, {"top", newTopCmd}}},
 		{"shared", "In the shared environment:", []maker{{"gateway", newGatewayCmd}, {"sidecar", newSidecarCmd}, {"relay", newRelayCmd}, {"rules", newRulesCmd},
 			{"kill", newKillCmd}, {"unkill", newUnkillCmd}, {"switch", newSwitchCmd}, {"policy", newPolicyCmd}}},
 		{"more", "Setting up:", []maker{{"demo", newDemoCmd}, {"init", newInitCmd}, {"config", newConfigCmd}, {"doctor", newDoctorCmd}, {"gc", newGCCmd}, {"ca", newCACmd},

@@ -106,7 +106,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 		instance = reg.ID
 	}
 	traces := tracemap.New(tracemap.Options{Size: o.traces, TTL: o.ttl})
-	seen, err := f.observe(at, &o.observed, &router{as: consul.SidecarService, front: in.Addr(), traces: func() int { return traces.Stats().Size },
+	seen, err := f.observe(at, &o.observed, &router{as: consul.SidecarService, front: in.Addr(), before: o.service, traces: func() int { return traces.Stats().Size },
 		service: func(name string) bool { return name == o.service }}) // which it never asks the registry for
 	if err != nil {
 		return errors.Join(err, in.Close(), out.Close())

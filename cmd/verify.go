@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/printer"
 
@@ -71,31 +72,11 @@ func runVerify(ctx context.Context, f *factory, o *verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	if target.Scheme != "http" && target.Scheme != "https" {
-		return usagef("ask for http://"+target.Host+"/", "%q is neither http nor https", target.Scheme+"://"+target.Host)
-	}
-	s, err := f.session(ctx, o.lane)
+	s, client, err := f.prober(ctx, target, o.lane, o.limit)
 	if err != nil {
 		return err
 	}
-	if target.Scheme == "https" && len(s.Status.Mitm) == 0 {
-		return usagef("ask for http://"+target.Host+"/, or list it under mitm in lane.yaml", "what is in TLS cannot be tagged: lane %s opens none", s.Status.Lane)
-	}
-	roots, err := f.sessionRoots(&s.Status)
-	if err != nil {
-		return err
-	}
-	proxy, err := url.Parse(s.Status.Proxy)
-	if err != nil {
-		return fmt.Errorf("the session's proxy: %w", err)
-	}
-	client := &http.Client{
-		Timeout: o.limit,
-		Transport: &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true,
-			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
-		// Where the first answer came from is the question.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client.Transport.(*http.Transport).DisableKeepAlives = true
 	name := string(s.Status.Lane)
 	res := verifyResult{Schema: "lane.verify/v1", URL: target.String(), Lane: name}
 	for _, c := range []struct{ request, tag, want string }{
@@ -115,6 +96,35 @@ func runVerify(ctx context.Context, f *factory, o *verifyOptions) error {
 		return &exitError{code: exitFailed}
 	}
 	return nil
+}
+
+// prober is a session, and a client that sends through its proxy and by nobody else's.
+func (f *factory) prober(ctx context.Context, target *url.URL, name string, limit time.Duration) (control.Found, *http.Client, error) {
+	if target.Scheme != "http" && target.Scheme != "https" {
+		return control.Found{}, nil, usagef("ask for http://"+target.Host+"/", "%q is neither http nor https", target.Scheme+"://"+target.Host)
+	}
+	s, err := f.session(ctx, name)
+	if err != nil {
+		return s, nil, err
+	}
+	if target.Scheme == "https" && len(s.Status.Mitm) == 0 {
+		return s, nil, usagef("ask for http://"+target.Host+"/, or list it under mitm in lane.yaml", "what is in TLS cannot be tagged: lane %s opens none", s.Status.Lane)
+	}
+	roots, err := f.sessionRoots(&s.Status)
+	if err != nil {
+		return s, nil, err
+	}
+	proxy, err := url.Parse(s.Status.Proxy)
+	if err != nil {
+		return s, nil, fmt.Errorf("the session's proxy: %w", err)
+	}
+	return s, &http.Client{
+		Timeout: limit,
+		Transport: &http.Transport{Proxy: http.ProxyURL(proxy),
+			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
+		// Where the first answer came from is the question.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
 }
 
 // served says whether a decision is the wanted one: its first words.

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"lane/pkg/chain"
 	"lane/pkg/metrics"
 	"lane/pkg/traffic"
 )
@@ -98,13 +99,15 @@ func TestAnswers(t *testing.T) {
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var sick error
 	s := start(t, Options{Metrics: m, Stats: m.Stats,
+		Trace: func(id string) chain.Hops { return chain.Hops{Service: "orders", Hops: []chain.Hop{}} },
 		Ready: []Check{{"listener", func() error { return nil }}, {"registry", func() error { return sick }}},
 		Rev:   func() Rev { return Rev{Revision: 42, Since: since, Refused: 43, Why: "line 3"} }})
 	for path, want := range map[string]string{
-		"/healthz": "ok\n",
-		"/readyz":  `{"schema":"lane.ready/v1","ready":true,"checks":[{"name":"listener","ok":true,"why":""},{"name":"registry","ok":true,"why":""}]}`,
-		"/rev":     `{"schema":"lane.rev/v1","revision":42,"since":"2026-01-02T03:04:05Z","refused":43,"why":"line 3"}`,
-		"/metrics": `lane_requests_total{code="200",front="gateway",instance="o-1",lane="baseline",service="orders"} 1`,
+		"/healthz":        "ok\n",
+		"/readyz":         `{"schema":"lane.ready/v1","ready":true,"checks":[{"name":"listener","ok":true,"why":""},{"name":"registry","ok":true,"why":""}]}`,
+		"/rev":            `{"schema":"lane.rev/v1","revision":42,"since":"2026-01-02T03:04:05Z","refused":43,"why":"line 3"}`,
+		"/v1/trace/a%2Fb": `{"schema":"lane.hops/v1","service":"orders","hops":[]}`,
+		"/metrics":        `lane_requests_total{code="200",front="gateway",instance="o-1",lane="baseline",service="orders"} 1`,
 	} {
 		code, h, body := get(t, s.Addr(), path)
 		if code != 200 || !strings.Contains(body, want) || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
@@ -134,7 +137,7 @@ func TestAnswers(t *testing.T) {
 
 func TestWhatIsNotThereIs404(t *testing.T) {
 	s := start(t, Options{})
-	for _, path := range []string{"/metrics", "/v1/stats", "/rev", "/", "/debug/pprof/"} {
+	for _, path := range []string{"/metrics", "/v1/stats", "/v1/trace/1", "/rev", "/", "/debug/pprof/"} {
 		if code, _, _ := get(t, s.Addr(), path); code != 404 {
 			t.Errorf("%s: %d", path, code)
 		}

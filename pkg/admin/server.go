@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"lane/pkg/chain"
 	"lane/pkg/metrics"
 )
 
@@ -41,6 +42,8 @@ type Options struct {
 	Metrics http.Handler
 	// Stats answers /v1/stats.
 	Stats func() metrics.Stats
+	// Trace answers /v1/trace/ID.
+	Trace func(id string) chain.Hops
 	// Ready are what has to be in order for /readyz.
 	Ready []Check
 	// Rev answers /rev.
@@ -159,6 +162,13 @@ func (s *Server) handler() http.Handler {
 	}
 	if s.o.Stats != nil {
 		mux.HandleFunc("GET /v1/stats", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, s.o.Stats()) })
+	}
+	if s.o.Trace != nil {
+		mux.HandleFunc("GET /v1/trace/{id}", func(w http.ResponseWriter, r *http.Request) {
+			h := s.o.Trace(r.PathValue("id"))
+			h.Schema = chain.HopsSchema
+			reply(w, http.StatusOK, h)
+		})
 	}
 	if s.o.Rev != nil {
 		mux.HandleFunc("GET /rev", func(w http.ResponseWriter, _ *http.Request) {

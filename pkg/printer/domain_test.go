@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lane/pkg/admin"
+	"lane/pkg/chain"
 	"lane/pkg/compare"
 	"lane/pkg/config"
 	"lane/pkg/control"
@@ -71,6 +72,12 @@ func TestJSONFieldsArePinned(t *testing.T) {
 			"rows.long rows.long.seconds rows.long.requests rows.long.errors rows.long.fallbacks rows.long.rate rows.long.p50_ms rows.long.p95_ms " +
 			"rows.long.p99_ms rows.long.took rows.long.took.up_to_ms rows.long.took.count rows.long.instances rows.long.instances.instance " +
 			"rows.long.instances.requests rows.long.instances.errors"},
+		{Chain{}, "schema check url lane ok samples entered complete traces traces.trace_id traces.verdict traces.links traces.links.depth " +
+			"traces.links.from traces.links.to traces.links.state traces.links.lane traces.links.decision traces.links.instance " +
+			"traces.links.served traces.links.why traces.break traces.unseen traces.missing"},
+		{chain.Break{}, "from to why"},
+		{chain.Hops{}, "schema service hops hops.front hops.service hops.tag hops.lane hops.decision hops.reason hops.code hops.instance " +
+			"hops.status hops.start hops.took_ms hops.trace_id hops.client_trace_id hops.strayed hops.others"},
 		{admin.Rev{}, "schema revision since refused why own"},
 		{admin.Readiness{}, "schema ready checks checks.name checks.ok checks.why"},
 		{Explanation{}, "schema url service tag lane kind reason code http header message hint registry_age_ms instances instances.id instances.addr " +

@@ -163,3 +163,9 @@ func (l *Log) newer(ctx context.Context, after uint64) (last uint64, err error) 
 		}
 	}
 }
+
+// Each shows all exchanges that are there, oldest first, in their place: nothing of
+// them may be kept but a copy.
+func (l *Log) Each(show func(*Exchange)) {
+	l.pieces(0, l.Last(), uint64(len(l.ring)), show)
+}

@@ -1,0 +1,224 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"lane/pkg/chain"
+	"lane/pkg/consul"
+	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/printer"
+	"lane/pkg/traffic"
+
+	"github.com/spf13/cobra"
+)
+
+func newCheckCmd(f *factory) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Check that a lane's tag is at every hop, and find where it is lost",
+		Long: `Send requests of a lane and ask the gateways and sidecars of the environment what
+came of them: a tag that is lost throws no error, the request is only served by the
+baseline from there on.`,
+		Example: `  lane check chain http://order-service/api/orders/42`,
+		Args:    subcommands,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newCheckChainCmd(f))
+	return c
+}
+
+// How long the record of a request is waited for: routers write it when it has ended,
+// a moment after its answer has come.
+const (
+	recordTick  = 100 * time.Millisecond
+	recordStill = 2                // polls without news, where nothing is open
+	recordQuiet = 10               // where something is
+	recordLimit = 10 * time.Second // for all of it
+)
+
+// witnesses are who can say what came of a request.
+type witnesses struct {
+	admin   *admin
+	routers []consul.Router
+	session control.Found
+	after   uint64 // the session's last exchange before the first request
+	silent  map[string]string
+}
+
+// witnesses finds them. Nothing has been sent yet.
+func (f *factory) witnesses(ctx context.Context, s control.Found) (*witnesses, error) {
+	client, err := f.registry()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	all, err := routers(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	w := &witnesses{admin: newAdmin(), session: s, silent: map[string]string{}}
+	for _, r := range all {
+		if !dead(r) {
+			w.routers = append(w.routers, r)
+		}
+	}
+	rows, _, err := s.Client.Since(ctx, 0, 0)
+	if n := len(rows); n > 0 {
+		w.after = rows[n-1].Seq
+	}
+	return w, err
+}
+
+// hops asks one router for a trace.
+func (a *admin) hops(ctx context.Context, r consul.Router, id string) (chain.Hops, error) {
+	var h chain.Hops
+	err := a.get(ctx, r, "/v1/trace/"+url.PathEscape(id), func(b io.Reader) error { return json.NewDecoder(b).Decode(&h) })
+	if err == nil && h.Schema != chain.HopsSchema {
+		err = fmt.Errorf("it answers with the schema %.40q, not %s", h.Schema, chain.HopsSchema)
+	}
+	return h, err
+}
+
+// ask is what all of them say of a trace.
+func (w *witnesses) ask(ctx context.Context, rows []traffic.Exchange, id string) []chain.Seen {
+	all := w.askRouters(ctx, id)
+	// A gateway that does not trust who asks it begins a trace of its own.
+	if own := renamed(all, id); own != "" {
+		all = w.askRouters(ctx, own)
+	}
+	mine := chain.Find(func(show func(*traffic.Exchange)) {
+		for i := range rows {
+			show(&rows[i])
+		}
+	}, id)
+	return append([]chain.Seen{{Session: true, Hops: chain.Hops{Hops: mine}}}, all...)
+}
+
+func (w *witnesses) askRouters(ctx context.Context, id string) []chain.Seen {
+	type answer struct {
+		hops chain.Hops
+		err  error
+	}
+	var out []chain.Seen
+	for i, a := range each(w.routers, func(r consul.Router) answer {
+		h, err := w.admin.hops(ctx, r, id)
+		return answer{h, err}
+	}) {
+		r := w.routers[i]
+		if a.err != nil {
+			w.silent[r.ID] = a.err.Error()
+			continue
+		}
+		delete(w.silent, r.ID)
+		out = append(out, chain.Seen{Hops: a.hops})
+	}
+	return out
+}
+
+// renamed is the trace that a gateway has begun in place of the one that it was given.
+func renamed(all []chain.Seen, id string) string {
+	for _, s := range all {
+		for _, h := range s.Hops.Hops {
+			if chain.Same(h.ClientTraceID, id) && !chain.Same(h.TraceID, id) {
+				return h.TraceID
+			}
+		}
+	}
+	return ""
+}
+
+// watch asks until there is no news, and judges: open says that something may still
+// come. What is judged last is what counts.
+func (w *witnesses) watch(ctx context.Context, ids []string, judge func(all [][]chain.Seen) (open bool)) error {
+	limit, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	tick := time.NewTicker(recordTick)
+	defer tick.Stop()
+	for last, still := -1, 0; ; {
+		rows, _, err := w.session.Client.Since(ctx, w.after, 0)
+		if err != nil {
+			return err
+		}
+		all, n := make([][]chain.Seen, len(ids)), 0
+		for i, id := range ids {
+			all[i] = w.ask(ctx, rows, id)
+			for _, s := range all[i] {
+				n += len(s.Hops.Hops)
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		open := judge(all)
+		if still++; n != last {
+			last, still = n, 0
+		}
+		if still >= recordQuiet || still >= recordStill && !open {
+			return w.mute()
+		}
+		select {
+		case <-tick.C:
+		case <-limit.Done():
+			return w.mute()
+		}
+	}
+}
+
+// mute is the error if nobody has answered.
+func (w *witnesses) mute() error {
+	if len(w.silent) < len(w.routers) {
+		return nil
+	}
+	var why []string
+	for _, r := range w.routers {
+		why = append(why, printer.Line(r.ID+": "+w.silent[r.ID]))
+	}
+	return &noDataError{msg: "no gateway and no sidecar can be asked: " + strings.Join(why, "; "),
+		hint: "each needs an admin port that this machine reaches: --admin ADDRESS"}
+}
+
+// notes says on stderr who has said nothing.
+func (w *witnesses) notes(out io.Writer) {
+	for _, r := range w.routers {
+		if why := w.silent[r.ID]; why != "" {
+			fmt.Fprintf(out, "lane: %s has said nothing: %s\n", r.ID, printer.Line(why))
+		}
+	}
+}
+
+// sent is one request and what its answer's head says.
+type sent struct {
+	status   int
+	decision string
+	err      error
+}
+
+// probe sends a request with a tag and the fields of a trace.
+func probe(ctx context.Context, client *http.Client, target *url.URL, head http.Header, tag string, trace map[string]string) sent {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return sent{err: err}
+	}
+	for k, v := range head {
+		req.Header[k] = v
+	}
+	for k, v := range trace {
+		req.Header.Set(k, v)
+	}
+	req.Header.Set(lane.HeaderTag, tag)
+	res, err := client.Do(req)
+	if err != nil {
+		return sent{err: err}
+	}
+	defer func() { _ = res.Body.Close() }()
+	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<20)) // it is recorded when it has ended
+	return sent{res.StatusCode, res.Header.Get(lane.HeaderDecision), err}
+}
