@@ -12,6 +12,7 @@ import (
 	"lane/pkg/childenv"
 	"lane/pkg/config"
 	"lane/pkg/consul"
+	"lane/pkg/control"
 	"lane/pkg/guardian"
 	"lane/pkg/proxy"
 	"lane/pkg/session"
@@ -48,6 +49,11 @@ func newGuardianCmd(f *factory) *cobra.Command {
 }
 
 func (f *factory) cleanUp(ctx context.Context, w guardian.Ward) error {
+	if w.Socket != "" { // the registry may be away: that is no reason to leave it
+		if err := control.RemoveDead(ctx, w.Socket); err != nil {
+			return fmt.Errorf("remove the session's socket: %w", err)
+		}
+	}
 	client, err := consul.Open(consul.Config{Address: w.Address, Datacenter: w.Datacenter, Namespace: w.Namespace,
 		CAFile: w.CAFile, Token: w.Token, TokenFile: w.TokenFile, Getenv: f.getenv})
 	if err != nil {

@@ -89,6 +89,9 @@ type remote struct{ *control.Client }
 
 func (r remote) Status(ctx context.Context) (control.Status, error) {
 	st, err := r.Client.Status(ctx)
+	if last, ok := r.Last(); ok {
+		return last, io.EOF
+	}
 	return st, ended(err)
 }
 

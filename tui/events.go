@@ -1,5 +1,7 @@
 package tui
 
+import "lane/pkg/control"
+
 // newsLines are the newest n things that happened to the session, the newest first.
 func (m *model) newsLines(n int) []string {
 	var out []string
@@ -24,6 +26,9 @@ func (m *model) eventsText(w int) []cell {
 	if len(m.status.Warnings) > 0 {
 		p.blank()
 	}
+	if m.ended() && m.status.State != control.SessionEnded {
+		p.put(0, "The session has ended: "+m.endWord()+".", badText)
+	}
 	h := m.status.History
 	for i := len(h) - 1; i >= 0; i-- {
 		at := fit(clock(h[i].At, m.now, m.fixed.loc), 13)
@@ -32,7 +37,7 @@ func (m *model) eventsText(w int) []cell {
 			at = fit("", len(at))
 		}
 	}
-	if len(h) == 0 {
+	if len(h) == 0 && !m.ended() {
 		p.put(0, "Nothing has happened to this session but its traffic.", plain)
 	}
 	return p.lines

@@ -88,6 +88,9 @@ func (a allowance) spent(b *traffic.Batch) allowance {
 	return a
 }
 
+// lastWord is how long a session that is gone may have told its end already.
+const lastWord = 100 * time.Millisecond
+
 // rateWindow is what the rate of requests is counted over.
 const rateWindow = 5 * time.Second
 
@@ -158,14 +161,23 @@ func (f *feed) status(ctx context.Context) {
 		last    control.Status
 		lastErr error
 		first   = true
+		parted  bool
 	)
 	for {
 		s, err := f.src.Status(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, io.EOF) && s.Schema == "" && !parted {
+			// How it was at last may be under way, to the other half of this feed.
+			parted = true
+			if !sleep(ctx, lastWord, nil) {
+				return
+			}
+			continue
+		}
 		at := f.now()
-		if err != nil {
+		if err != nil && s.Schema == "" {
 			s = last
 		}
 		aging := err != nil || s.Registry.State != registryFresh || begins(&s) ||

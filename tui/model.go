@@ -299,7 +299,24 @@ func (m model) session(msg statusMsg) model {
 	default:
 		m.gone = msg.err
 	}
+	if m.ended() && msg.status.Schema != "" { // the last word, or what was known before it
+		m.status, m.known = msg.status, true
+		m.status.Services = slices.Clone(m.status.Services)
+		for i := range m.status.Services {
+			if v := &m.status.Services[i]; v.State != control.StateClaimLost {
+				v.State, v.Note = control.StateEnded, ""
+			}
+		}
+	}
 	return m
+}
+
+// endWord is how the session has ended, as far as it has said so.
+func (m *model) endWord() string {
+	if h := m.status.History; m.status.State == control.SessionEnded && len(h) > 0 {
+		return m.fixed.text.clean(h[len(h)-1].Text, 400)
+	}
+	return "it has not said how: its process was killed, perhaps"
 }
 
 // ended says that the session is over and will not come back.

@@ -23,7 +23,8 @@ type Source interface {
 	// the newest and the figures of the rest (traffic.Log.Batch). io.EOF says that the
 	// session has ended by itself; any other error is tried again.
 	Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error)
-	// Status returns at once. The same errors as Batch.
+	// Status returns at once. The same errors as Batch; with io.EOF the session's last
+	// status, if it has told one.
 	Status(ctx context.Context) (control.Status, error)
 }
 

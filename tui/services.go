@@ -130,6 +130,9 @@ func (m *model) claimWord(v *control.Service) string {
 	}
 	switch c.State {
 	case control.ClaimHeld:
+		if m.ended() {
+			return "was held by this session" + since + ", until its end"
+		}
 		s := "held by this session" + since
 		if c.Relay != "" {
 			s = "held for this session by the relay" + since
@@ -139,6 +142,9 @@ func (m *model) claimWord(v *control.Service) string {
 		}
 		return s
 	case control.ClaimJoined:
+		if m.ended() {
+			return "held by " + c.Holder + since
+		}
 		return "held by " + c.Holder + since + "; this session stands beside them"
 	case control.ClaimLost:
 		return "lost: callers do not find it here any more"

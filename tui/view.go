@@ -95,7 +95,8 @@ func (m *model) problems() []problem {
 	var out []problem
 	if m.gone != nil && m.known {
 		if m.ended() {
-			out = append(out, problem{text: "!! The session has ended. The rows below are history.", class: badText})
+			out = append(out, problem{text: "!! The session has ended: " + m.endWord(), class: badText},
+				problem{text: "   The rows below are history.", class: badText})
 		} else {
 			out = append(out,
 				problem{"!! The session does not answer: " + m.goneWord(), "", badText},
@@ -195,7 +196,11 @@ func (m *model) listLines(l layout) []string {
 		left = append(left, m.row(i, cols, width))
 	}
 	if len(m.list.shown) == 0 {
-		left = append(left, "", cut("  Nothing of "+plural(m.list.n, "exchange")+" matches the filter. esc ends it.", width))
+		why := "  Nothing of " + plural(m.list.n, "exchange") + " matches the filter. esc ends it."
+		if m.list.filter.Empty() {
+			why = "  No exchange was seen here."
+		}
+		left = append(left, "", cut(why, width))
 	}
 	e := m.list.selected()
 	if l.side == 0 {

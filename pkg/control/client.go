@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +30,18 @@ type Client struct {
 	sock     string
 	http     *http.Client
 	patience time.Duration // how long one call waits beyond what it asks to wait
+	viewer   string        // the name by which it polls
+	polled   atomic.Bool
+	last     atomic.Pointer[Status] // of the session's end
+}
+
+// Last is the status with which the session ended, if it has told it: one that was
+// polled before tells.
+func (c *Client) Last() (Status, bool) {
+	if st := c.last.Load(); st != nil {
+		return *st, true
+	}
+	return Status{}, false
 }
 
 // ErrGone says that the session has ended.
@@ -41,7 +55,7 @@ func Dial(dir string, pid int) *Client {
 
 func dial(sock string) *Client {
 	var d net.Dialer
-	return &Client{sock: sock, patience: patience, http: &http.Client{Transport: &http.Transport{
+	return &Client{sock: sock, patience: patience, viewer: rand.Text(), http: &http.Client{Transport: &http.Transport{
 		Proxy:             nil, // never through an inherited proxy
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -168,6 +182,9 @@ const endless = -1
 // without end would show its last state as that of now. within is what the session may
 // take by right.
 func (c *Client) ask(ctx context.Context, method, path, form string, within time.Duration) (raw []byte, as string, err error) {
+	if c.last.Load() != nil {
+		return nil, "", fmt.Errorf("%w (%s)", ErrGone, c.pid())
+	}
 	outer := ctx
 	if within != endless {
 		var cancel context.CancelFunc
@@ -178,8 +195,12 @@ func (c *Client) ask(ctx context.Context, method, path, form string, within time
 	if err != nil {
 		return nil, "", err
 	}
-	if form != "" {
+	if form != "" { // a poll
 		req.Header.Set("Accept", form)
+		c.polled.Store(true)
+	}
+	if c.polled.Load() {
+		req.Header.Set(headerViewer, c.viewer)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -201,6 +222,12 @@ func (c *Client) ask(ctx context.Context, method, path, form string, within time
 			return nil, "", fmt.Errorf("session answered %s", res.Status)
 		}
 		return nil, "", errors.New(f.Error)
+	}
+	if end := res.Header.Get(headerEnd); end != "" {
+		st := new(Status)
+		if json.Unmarshal([]byte(end), st) == nil {
+			c.last.Store(st)
+		}
 	}
 	return raw, res.Header.Get("Content-Type"), nil
 }

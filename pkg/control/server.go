@@ -64,6 +64,26 @@ func Listen(dir string) (*Server, error) {
 	return &Server{sock: sock, ln: ln}, nil
 }
 
+// Socket is the path of the socket.
+func (s *Server) Socket() string { return s.sock }
+
+// RemoveDead removes a socket if nobody listens behind it any more: another session's
+// is at the same path when its process has got the same number.
+func RemoveDead(ctx context.Context, sock string) error {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", sock)
+	switch {
+	case err == nil:
+		return c.Close()
+	case !refused(err):
+		return nil // it is gone, or is none
+	}
+	if err := os.Remove(sock); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // Serve answers until ctx ends, lets the answers under way finish, and removes
 // the socket.
 func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) error {
@@ -71,7 +91,10 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusOK, sess.Status(r.Context()))
 	})
-	mux.HandleFunc("GET /v1/exchanges", func(w http.ResponseWriter, r *http.Request) { exchanges(ctx, w, r, log) })
+	viewed := newViewers(ctx, sess)
+	mux.HandleFunc("GET /v1/exchanges", func(w http.ResponseWriter, r *http.Request) {
+		viewed.answer(w, r, func() { exchanges(ctx, w, r, log, viewed.tell) })
+	})
 	mux.HandleFunc("GET /v1/exchanges/{seq}", func(w http.ResponseWriter, r *http.Request) {
 		if e := exchange(w, r, log); e != nil {
 			reply(w, http.StatusOK, NewWhole(e))
@@ -93,15 +116,16 @@ func (s *Server) Serve(ctx context.Context, sess Session, log *traffic.Log) erro
 		sess.Reconnect()
 		reply(w, http.StatusOK, struct{}{})
 	})
-	s.srv = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	s.srv = &http.Server{Handler: viewed.only(mux), ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
 	go func() { done <- s.srv.Serve(s.ln) }()
 	var err error
 	select {
 	case <-ctx.Done():
+		// Who looks from now on finds no session; its viewers hear of its end.
+		viewed.wait(goodbye)
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		// The socket goes first: who looks from now on finds no session.
 		err = errors.Join(s.remove(), s.srv.Shutdown(c))
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = s.srv.Close()
@@ -170,8 +194,8 @@ type answer struct {
 }
 
 // exchanges answers with what is newer than the viewer has. It waits for that until
-// the viewer's time is over, or ctx.
-func exchanges(ctx context.Context, w http.ResponseWriter, r *http.Request, log *traffic.Log) {
+// the viewer's time is over, or ctx. told is called before the answer begins.
+func exchanges(ctx context.Context, w http.ResponseWriter, r *http.Request, log *traffic.Log, told func(w http.ResponseWriter, r *http.Request)) {
 	q, err := questionOf(r.URL.Query())
 	if err != nil {
 		reply(w, http.StatusBadRequest, failure{Error: err.Error()})
@@ -196,6 +220,7 @@ func exchanges(ctx context.Context, w http.ResponseWriter, r *http.Request, log 
 		for i := range b.Rows {
 			out.Rows[i] = row(&b.Rows[i])
 		}
+		told(w, r)
 		reply(w, http.StatusOK, out)
 		return
 	}
@@ -205,6 +230,7 @@ func exchanges(ctx context.Context, w http.ResponseWriter, r *http.Request, log 
 		_ = log.BatchInto(c, b, q.after, q.most)
 	}
 	a.bytes = appendBatch(a.bytes[:0], b, len(b.Rows) <= q.heads)
+	told(w, r)
 	w.Header().Set("Content-Type", rowsType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.bytes)))
 	_, _ = w.Write(a.bytes) // the reader is gone: nobody is left to tell

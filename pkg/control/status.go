@@ -24,7 +24,7 @@ type Status struct {
 	Bodies   bool           `json:"bodies,omitempty"` // bodies are kept
 	Log      string         `json:"log,omitempty"`    // path of a detached session's log
 	Child    string         `json:"child,omitempty"`  // the command that the session runs
-	State    string         `json:"state"`            // starting | up | waking | draining
+	State    string         `json:"state"`            // starting | up | waking | draining | ended
 	Killed   string         `json:"killed,omitempty"` // lane | all: the kill switch that sends its requests to the baseline
 	Registry RegistryStatus `json:"registry"`
 	Relay    *RelayStatus   `json:"relay,omitempty"` // of a session that comes in by one
@@ -99,6 +99,7 @@ const (
 	SessionUp       = "up"
 	SessionWaking   = "waking" // this machine slept; what the registry holds is looked after
 	SessionDraining = "draining"
+	SessionEnded    = "ended" // as its viewers see it at last
 )
 
 // States of a service in a session.
@@ -109,6 +110,7 @@ const (
 	StateUnconfirmed = "not confirmed" // the registry does not show it, or cannot be asked
 	StateUnproved    = "not proved"    // no proof of the last 10 s that a caller would reach the local process
 	StateDraining    = "draining"
+	StateEnded       = "ended"
 	StateClaimLost   = "claim lost"
 )
 

@@ -32,6 +32,7 @@ type Ward struct {
 	Session     string       `json:"session,omitempty"` // the registry's session behind the claims
 	Claims      []lane.Claim `json:"claims,omitempty"`  // with the IDs of the instances
 	Group       int          `json:"group,omitempty"`   // process group of the session's command
+	Socket      string       `json:"socket,omitempty"`  // of the session's control API
 	// Astray says that something was cut off on its way to the registry, which may come
 	// after its removal.
 	Astray bool `json:"astray,omitempty"`

@@ -240,6 +240,8 @@ func (v *service) status(session string) control.Service {
 	switch {
 	case v.lost != "":
 		st.State, st.Note = control.StateClaimLost, v.lost
+	case session == control.SessionEnded:
+		st.State = control.StateEnded
 	case session == control.SessionDraining:
 		st.State = control.StateDraining
 	case !p.touched.Load():

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,8 @@ type session struct {
 	force   sync.Once
 	done    chan struct{} // closed when everything is gone
 	result  error         // valid once done is closed
+
+	socket string // of the control API
 
 	client *consul.Client
 	// sessionName is that of the registry's session, and of no other one; "" before
@@ -93,6 +96,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	s.socket = ctl.Socket()
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	served := make(chan error, 1)
@@ -102,9 +106,29 @@ func Run(ctx context.Context, o Options) error {
 		served <- err
 	}()
 	s.result = s.run(ctx, inner)
+	s.farewell(context.Cause(inner), s.result)
+	end() // before anybody hears of the end: who looks then finds no session
 	close(s.done)
-	end()
 	return errors.Join(s.result, <-served)
+}
+
+// farewell notes how the session has ended: the last that its viewers hear of it.
+func (s *session) farewell(cause, err error) {
+	var left *LeftBehindError
+	var exit *child.ExitError
+	switch {
+	case errors.As(err, &left):
+		s.event("ended, and not all was removed: %v", left)
+	case errors.As(err, &exit):
+		s.event("ended: its command has ended: %v", exit)
+	case err != nil:
+		s.event("ended: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	case errors.Is(cause, ErrStopped):
+		s.event("%v", ErrStopped)
+	default:
+		s.event("ended")
+	}
+	s.setState(control.SessionEnded)
 }
 
 // Stop implements control.Session.
