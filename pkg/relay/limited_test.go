@@ -27,12 +27,12 @@ func TestLimitsAreToldAndCounted(t *testing.T) {
 	more := w.claim()
 	more.ID, more.Lane = "two", "dev-shared"
 	for range 20 {
-		if _, err := l.try(more); refusal(err) != http.StatusTooManyRequests || !strings.Contains(err.Error(), "1 claim of one tunnel are the limit") {
+		if _, err := l.try(more); refusal(err) != http.StatusTooManyRequests || !strings.Contains(err.Error(), "1 claim of one tunnel is the limit") {
 			t.Fatalf("a second claim: %v", err)
 		}
 	}
 	second := w.laptop(r.addr, text, "desk", "127.0.0.1:1")
-	if err := <-second.over; refusal(err) != http.StatusTooManyRequests || !strings.Contains(err.Error(), "alice has 1 tunnels here already") {
+	if err := <-second.over; refusal(err) != http.StatusTooManyRequests || !strings.Contains(err.Error(), "alice has 1 tunnel here already") {
 		t.Errorf("a second tunnel: %v", err)
 	}
 	bob := w.laptop(r.addr, w.token(w.grant(func(g *token.Grant) { g.User = "bob" })), "den", says(t, "bob's"))
