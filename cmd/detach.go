@@ -123,7 +123,7 @@ func openLog(state, name string) (*os.File, error) {
 	}
 	slices.Sort(old) // by time: it stands in the name
 	for _, path := range old[:max(0, len(old)-keepLogs+1)] {
-		if err := logfile.Remove(path); err != nil {
+		if err := removeLog(path); err != nil {
 			return nil, fmt.Errorf("remove an old log: %w", err)
 		}
 	}

@@ -259,6 +259,9 @@ func reportDown(f *factory, o *downOptions, name string, ended []control.Found) 
 		if name != "" {
 			what = "lane " + name + " has no session on this machine"
 		}
+		if last := f.lastWords(name); last != "" {
+			what += "\n" + last
+		}
 		_, err := fmt.Fprintf(f.io.Err, "nothing to end: %s\n", what)
 		return err
 	}

@@ -38,9 +38,19 @@ func usagef(hint, format string, a ...any) error {
 }
 
 // noSessionError says that no session of this user runs, or none of the lane.
-type noSessionError struct{ lane, running string }
+type noSessionError struct {
+	lane, running string
+	last          string // how the last one has ended by itself, if it did
+}
 
 func (e *noSessionError) Error() string {
+	if e.last != "" {
+		return e.none() + "\n" + e.last
+	}
+	return e.none()
+}
+
+func (e *noSessionError) none() string {
 	switch {
 	case e.running != "":
 		return "no session of lane " + e.lane + " runs on this machine, only of " + e.running

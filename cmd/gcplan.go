@@ -12,7 +12,6 @@ import (
 	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/lane"
-	"lane/pkg/logfile"
 )
 
 // What a dead session may have left.
@@ -99,7 +98,7 @@ func (m *machine) local() (items []gcItem) {
 			continue // the newest says why the last one ended
 		}
 		items = append(items, gcItem{Kind: gcLog, Lane: name, ID: path, Why: "its session has ended",
-			do: func(context.Context, *consul.Client) error { return logfile.Remove(path) }})
+			do: func(context.Context, *consul.Client) error { return removeLog(path) }})
 	}
 	return items
 }

@@ -41,9 +41,9 @@ func (f *factory) session(ctx context.Context, name string) (control.Found, erro
 	case len(fit) == 0 && silent != nil:
 		return control.Found{}, silent // it may be the one
 	case len(fit) == 0 && name != "" && len(all) > 0:
-		return control.Found{}, &noSessionError{lane: name, running: lanes(all)}
+		return control.Found{}, &noSessionError{lane: name, running: lanes(all), last: f.lastWords(name)}
 	case len(fit) == 0:
-		return control.Found{}, &noSessionError{lane: name}
+		return control.Found{}, &noSessionError{lane: name, last: f.lastWords(name)}
 	case name != "":
 		// Any session of a lane has a proxy that colors with it; the oldest one.
 		return fit[0], f.noteSilent(silent)

@@ -29,7 +29,8 @@ func newStatusCmd(f *factory) *cobra.Command {
 		Short: "Show a running session: what was routed where, and every fallback with its reason",
 		Long: `Attach the terminal UI to a running session; q leaves the session running. Off a
 terminal, or with --plain, print the session's state and its counts; with
---json the same as JSON. Without a session it exits 3.`,
+--json the same as JSON. Without a session it exits 3, and says how the last
+detached one ended, if nobody had asked it to.`,
 		Args:              takes("[LANE]"),
 		ValidArgsFunction: f.completeLanes,
 		RunE: func(c *cobra.Command, args []string) error {

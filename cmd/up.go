@@ -140,7 +140,19 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 			return err
 		}
 	}
+	ready, wasUp := opts.Ready, false
+	opts.Ready = func(st control.Status) {
+		wasUp = true
+		if ready != nil {
+			ready(st)
+		}
+	}
 	err = session.Run(ctx, opts)
+	if opts.LogPath != "" && wasUp { // of a start that fails, whoever waits for it is told
+		if e := leaveEnd(ctx, opts.LogPath, f.now(), err); e != nil {
+			opts.Log.Warn("lane status will not say how this ended", "error", e)
+		}
+	}
 	var left *session.LeftBehindError
 	if err == nil || errors.Is(err, errInterrupted) && !errors.As(err, &left) {
 		var names []string
