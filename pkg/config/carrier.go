@@ -51,6 +51,7 @@ func (s *Settings) Policy() lane.Policy {
 	p.InvalidTag = lane.InvalidReject
 	p.NoMatch, p.DegradeRatio = lane.NoMatch(s.NoMatch), s.DegradeRatio
 	p.UnhealthyLane, p.Zone, p.Warmup = lane.UnhealthyLane(s.UnhealthyLane), lane.ZoneMode(s.ZoneMode), s.Warmup
+	p.MinLocal, p.MaxCross, p.OnEmpty = s.MinLocal, s.MaxCross, lane.OnEmpty(s.OnEmpty)
 	p.Curve, p.MaxStale = lane.Curve(s.WarmupCurve), s.MaxStale
 	if s.Strict {
 		p.Mode = lane.Strict

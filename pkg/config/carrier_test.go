@@ -87,16 +87,19 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	all, err := loadText(t, "no_match: proportional\ndegrade_ratio: 0.25\nunhealthy_lane: fallback\nzone_mode: off\nwarmup: 90s\nwarmup_curve: quadratic")
+	all, err := loadText(t, "no_match: proportional\ndegrade_ratio: 0.25\nunhealthy_lane: fallback\nwarmup: 90s\nwarmup_curve: quadratic\nmin_local: 2\nmax_cross: 0.1\non_empty: cap")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := lane.DefaultPolicy()
 	want.InvalidTag, want.NoMatch, want.DegradeRatio = lane.InvalidReject, lane.NoMatchProportional, 0.25
-	want.UnhealthyLane, want.Zone, want.Warmup = lane.UnhealthyFallback, lane.ZoneOff, 90*time.Second
-	want.Curve = lane.CurveQuadratic
+	want.UnhealthyLane, want.Zone, want.Warmup = lane.UnhealthyFallback, lane.ZoneAffinity, 90*time.Second
+	want.Curve, want.MinLocal, want.MaxCross, want.OnEmpty = lane.CurveQuadratic, 2, 0.1, lane.OnEmptyCap
 	if got := all.Policy(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
+	}
+	if off, err := loadText(t, "zone_mode: off"); err != nil || off.Policy().Zone != lane.ZoneOff {
+		t.Errorf("%+v %v", off, err)
 	}
 	s, err := loadText(t, "max_stale: 0s")
 	if err != nil || s.Policy().MaxStale != 0 {

@@ -194,14 +194,7 @@ var keys = []key{
 		set:  func(l *loader, v []string) error { return oneOf(&l.s.NoMatch, v[0], Fallback, Fail, Proportional) },
 		show: func(s *Settings) string { return s.NoMatch }},
 	{name: "degrade_ratio", env: []string{"LANE_DEGRADE_RATIO"}, def: "0",
-		set: func(l *loader, v []string) error {
-			share, err := strconv.ParseFloat(v[0], 64)
-			if err != nil || !(share >= 0 && share <= 1) {
-				return fmt.Errorf("%q is no share from 0 to 1, such as 0.1", v[0])
-			}
-			l.s.DegradeRatio = share
-			return nil
-		},
+		set:  func(l *loader, v []string) error { return share(&l.s.DegradeRatio, v[0]) },
 		show: func(s *Settings) string { return strconv.FormatFloat(s.DegradeRatio, 'g', -1, 64) }},
 	{name: "unhealthy_lane", env: []string{"LANE_UNHEALTHY_LANE"}, def: string(lane.UnhealthyError),
 		set: func(l *loader, v []string) error {
@@ -213,6 +206,24 @@ var keys = []key{
 			return oneOf(&l.s.ZoneMode, v[0], string(lane.ZoneAffinity), string(lane.ZoneOff), string(lane.ZoneRequired))
 		},
 		show: func(s *Settings) string { return s.ZoneMode }},
+	{name: "min_local", env: []string{"LANE_MIN_LOCAL"}, def: "1",
+		set: func(l *loader, v []string) error {
+			n, err := strconv.Atoi(v[0])
+			if err != nil || n < 1 || n > maxMinLocal {
+				return fmt.Errorf("%q is no number of instances from 1 to %d", v[0], maxMinLocal)
+			}
+			l.s.MinLocal = n
+			return nil
+		},
+		show: func(s *Settings) string { return strconv.Itoa(s.MinLocal) }},
+	{name: "max_cross", env: []string{"LANE_MAX_CROSS"}, def: "0.3",
+		set:  func(l *loader, v []string) error { return share(&l.s.MaxCross, v[0]) },
+		show: func(s *Settings) string { return strconv.FormatFloat(s.MaxCross, 'g', -1, 64) }},
+	{name: "on_empty", env: []string{"LANE_ON_EMPTY"}, def: string(lane.OnEmptyCross),
+		set: func(l *loader, v []string) error {
+			return oneOf(&l.s.OnEmpty, v[0], string(lane.OnEmptyCross), string(lane.OnEmptyCap), string(lane.OnEmptyFail))
+		},
+		show: func(s *Settings) string { return s.OnEmpty }},
 	{name: "warmup", env: []string{"LANE_WARMUP"}, def: "0s",
 		set: func(l *loader, v []string) error {
 			d, err := CheckDuration(v[0], 0, maxWarmup)
@@ -307,6 +318,16 @@ func oneOf(field *string, v string, allowed ...string) error {
 	return nil
 }
 
+// share reads a part of the whole.
+func share(field *float64, v string) error {
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(n >= 0 && n <= 1) {
+		return fmt.Errorf("%q is no share from 0 to 1, such as 0.1", v)
+	}
+	*field = n
+	return nil
+}
+
 func setHosts(l *loader, values []string) error {
 	hosts := map[string]string{}
 	for _, v := range values {
@@ -328,8 +349,10 @@ func setHosts(l *loader, values []string) error {
 }
 
 // maxDrain keeps a wrong unit from making an endless end, maxMaxStale one from
-// making a registry that is never too old, and maxWarmup an instance that is never warm.
+// making a registry that is never too old, and maxWarmup an instance that is never warm;
+// maxMinLocal keeps a share of thousandths from being taken for a number.
 const (
+	maxMinLocal = 1000
 	maxDrain    = time.Hour
 	maxWarmup   = time.Hour
 	maxMaxStale = 24 * time.Hour

@@ -369,6 +369,14 @@ func (l *loader) relations() {
 		}
 		l.fail(l.source[key], key, "no_match: proportional and degrade_ratio, its share, go together")
 	}
+	for _, key := range []string{"min_local", "max_cross", "on_empty"} {
+		if l.layer[key] > layerDefault && s.ZoneMode != string(lane.ZoneAffinity) {
+			l.fail(l.source[key], key, fmt.Sprintf("zone_mode (%s) is %s, and only with %s may a request leave its zone or not", l.source["zone_mode"], s.ZoneMode, lane.ZoneAffinity))
+		}
+	}
+	if l.layer["max_cross"] > layerDefault && s.MinLocal < 2 && s.OnEmpty != string(lane.OnEmptyCap) {
+		l.fail(l.source["max_cross"], "max_cross", "it caps nothing: set on_empty: cap, or min_local to 2 or more")
+	}
 	if l.layer["warmup_curve"] > layerDefault && l.layer["warmup"] == layerDefault {
 		l.fail(l.source["warmup_curve"], "warmup_curve", "there is no warm-up that it could be of: set warmup, or LANE_WARMUP, e.g. 2m")
 	}

@@ -56,7 +56,7 @@ func TestDefaults(t *testing.T) {
 	want := map[string]string{
 		"preset": "lane", "register": "auto", "consul.address": "127.0.0.1:8500", "owner": "alice@laptop", "guard": "bounce",
 		"drain": "30s", "proxy": "127.0.0.1:7474", "strict": "false", "no_match": "fallback",
-		"max_stale": "5m0s", "via": "direct", "degrade_ratio": "0", "unhealthy_lane": "error", "zone_mode": "affinity", "warmup": "0s", "warmup_curve": "linear",
+		"max_stale": "5m0s", "via": "direct", "degrade_ratio": "0", "unhealthy_lane": "error", "zone_mode": "affinity", "warmup": "0s", "min_local": "1", "max_cross": "0.3", "on_empty": "cross", "warmup_curve": "linear",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -123,7 +123,7 @@ func TestFullFile(t *testing.T) {
 			CAFile: filepath.Join(dir, "certs/ca.pem"), TokenFile: "/home/alice/token"},
 		Env: "test", Tenant: "t1", Zone: "a", Version: "1.10", Advertise: "10.0.0.7", Owner: "Alice", Guard: Reject,
 		Probes: []string{"/healthz", "/ready"}, Drain: 5 * time.Second, Proxy: "[::1]:7000", Strict: true, NoMatch: Fail,
-		UnhealthyLane: "error", ZoneMode: "required", Warmup: 2 * time.Minute, WarmupCurve: "quadratic", Sticky: "header=x-user-id",
+		UnhealthyLane: "error", ZoneMode: "required", MinLocal: 1, MaxCross: 0.3, OnEmpty: "cross", Warmup: 2 * time.Minute, WarmupCurve: "quadratic", Sticky: "header=x-user-id",
 		MaxStale: 90 * time.Second, Relay: "wss://relay.test.example", RelayCAFile: filepath.Join(dir, "certs/relay.pem"),
 		RelayFingerprint: "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 		RelayCertFile:    filepath.Join(dir, "certs/me.pem"), RelayKeyFile: filepath.Join(dir, "certs/me-key.pem"),
@@ -235,6 +235,14 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 		{"unhealthy_lane: hide", "error, fallback"},
 		{"strict: true\nunhealthy_lane: fallback", "lane.yaml:2: unhealthy_lane: strict (lane.yaml:1) means error"},
 		{"zone_mode: near", "affinity, off, required"},
+		{"zone_mode: affinity\nmin_local: 0", `lane.yaml:2: min_local: "0" is no number of instances from 1 to 1000`},
+		{"min_local: 1.5", "is no number of instances"},
+		{"on_empty: cap\nmax_cross: 30%", `lane.yaml:2: max_cross: "30%" is no share from 0 to 1, such as 0.1`},
+		{"on_empty: cap\nmax_cross: -0.1", "is no share"},
+		{"on_empty: stay", `lane.yaml:1: on_empty: "stay" is not one of cross, cap, fail`},
+		{"on_empty: fail\nmax_cross: 0.1", "lane.yaml:2: max_cross: it caps nothing: set on_empty: cap, or min_local to 2 or more"},
+		{"zone_mode: required\non_empty: fail", "lane.yaml:2: on_empty: zone_mode (lane.yaml:1) is required, and only with affinity"},
+		{"zone_mode: off\nmin_local: 2", "lane.yaml:2: min_local: zone_mode (lane.yaml:1) is off"},
 		{"warmup: 30", `"30" has no unit; say 30s`},
 		{"warmup: 2h", "between 0s and 1h"},
 		{"warmup: 2m\nwarmup_curve: steep", `lane.yaml:2: warmup_curve: "steep" is not one of linear, quadratic`},

@@ -57,6 +57,9 @@ type Settings struct {
 	DegradeRatio  float64 // share of keys that Proportional sends to the baseline
 	UnhealthyLane string  // Error or Fallback
 	ZoneMode      string  // Affinity, Off or Required
+	MinLocal      int     // fewer instances than this in the zone may be helped by others
+	MaxCross      float64 // share of requests that may leave the zone for that
+	OnEmpty       string  // Cross, Cap or Fail: without an instance in the zone
 	Warmup        time.Duration
 	WarmupCurve   string // Linear or Quadratic
 	Sticky        string // header=NAME or cookie=NAME, by which a user keeps his version; empty: none

@@ -68,7 +68,7 @@ var families = [nFamilies]family{
 	famKillSwitch:      {name: lane.MetricKillSwitch, help: "Requests with a lane that a kill switch sent to the baseline."},
 	famRouteErrors:     {name: lane.MetricRouteErrors, label: "code", help: "Requests that lane itself answered with an error, by its code."},
 	famHardConstraint:  {name: lane.MetricHardConstraint, help: "Requests for which no instance had the env, tenant or zone that they need."},
-	famCrossZone:       {name: lane.MetricCrossZone, label: "reason", help: "Requests that were served in another zone than their caller's, by why."},
+	famCrossZone:       {name: lane.MetricCrossZone, label: "reason", help: "Requests that were let out of their caller's zone, by why."},
 	famCrossZoneDenied: {name: lane.MetricCrossZoneDenied, help: "Requests that would have had to leave their zone and were not let."},
 	famVersionFallback: {name: lane.MetricVersionFallback, help: "Requests that got another version than the one asked for."},
 	famRegistryStale:   {name: lane.MetricRegistryStale, help: "Requests that were decided by an old picture of the registry."},

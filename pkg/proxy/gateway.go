@@ -123,7 +123,7 @@ func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, h htt
 		Service: e.route.Service, Tag: e.color.Tag, Hops: c.passed, TraceID: c.ex.TraceID, StickyKey: e.user(c),
 		Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
 	}
-	t.router.DecideInto(dec, e.cat, &e.ask)
+	t.decide(dec, e.cat, &e.ask)
 	dec.RuleRev = rev.Rev
 	c.decided(dec)
 	if dec.Kind == lane.KindError {

@@ -241,7 +241,7 @@ func (g *Guard) line(l *line) {
 		cat, ask := g.baseline(l.ctx, c)
 		dec := decisions.Get().(*lane.Decision)
 		defer decisions.Put(dec)
-		g.t.router.DecideInto(dec, cat, &ask)
+		g.t.decide(dec, cat, &ask)
 		c.decided(dec)
 		if dec.Kind == lane.KindError {
 			l.refuse(c, g.t.problem(l.ctx, cat, &ask, dec), dec)
@@ -441,7 +441,7 @@ func (g *Guard) bounce(c *call, r *http.Request) (*http.Response, error) {
 	cat, ask := g.baseline(r.Context(), c)
 	dec := decisions.Get().(*lane.Decision)
 	defer decisions.Put(dec)
-	t.router.DecideInto(dec, cat, &ask)
+	t.decide(dec, cat, &ask)
 	c.decided(dec)
 	if dec.Kind == lane.KindError {
 		return c.refuse(r, t.problem(r.Context(), cat, &ask, dec), dec)

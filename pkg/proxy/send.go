@@ -196,6 +196,7 @@ func (c *call) reach(ctx context.Context, cat *lane.Catalog, ask *lane.Request, 
 ) (*lane.Instance, error) {
 	kind, lan := dec.Kind, dec.Lane
 	last := errNoInstance
+	left := false
 	for {
 		in := lane.Pick(dec, c.t.picks.Add(1))
 		if in == nil {
@@ -203,6 +204,9 @@ func (c *call) reach(ctx context.Context, cat *lane.Catalog, ask *lane.Request, 
 		}
 		c.ex.Tries++
 		c.ex.Instance, c.ex.Addr = in.ID, in.Addr
+		if !left { // before the answer: many may be waited for
+			left = c.t.crossed.sent(ask, dec, in)
+		}
 		err := try(in)
 		if err == nil {
 			c.t.ejected.answered(in.ID)

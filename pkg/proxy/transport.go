@@ -138,6 +138,7 @@ type Transport struct {
 	marks    marks
 	upstream upstream
 	ejected  ejected
+	crossed  crossings
 	self     ownAddrs
 	guards   sync.Map // instances of this process's own, by address, and where the guard of each listens
 	picks    atomic.Uint64
@@ -178,6 +179,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 			return err == nil && len(addrs) > 0
 		}
 	}
+	t.crossed.start(t.router.Policy(), t.caller.Zone)
 	t.ejected.hold = orDefault(cfg.EjectFor, 5*time.Second)
 	for _, a := range cfg.Self {
 		t.self.add(a)
@@ -300,9 +302,16 @@ func (c *call) decide(service string, cat *lane.Catalog, dec *lane.Decision) lan
 	if t.own != nil && service != "" && tag.Kind == lane.TagLane && tag.Lane == t.lane {
 		t.own.Put(&c.keys, tag.Lane)
 	}
-	t.router.DecideInto(dec, cat, &ask)
+	t.decide(dec, cat, &ask)
 	c.decided(dec)
 	return ask
+}
+
+// decide decides by the policy, and by how many requests have left the zone.
+func (t *Transport) decide(dec *lane.Decision, cat *lane.Catalog, ask *lane.Request) {
+	t.crossed.ask(ask)
+	t.router.DecideInto(dec, cat, ask)
+	t.crossed.decided(ask, dec)
 }
 
 // traceless notes a call of a sidecar's application that bears neither a tag nor a

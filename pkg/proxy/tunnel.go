@@ -144,7 +144,7 @@ func (b *blind) dial() *http.Response {
 		Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
 		Tag: lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag},
 	}
-	b.dec = t.router.Decide(b.cat, ask)
+	t.decide(&b.dec, b.cat, &ask)
 	c.ex.Service, c.ex.Lane, c.ex.Kind, c.ex.Reason = b.dec.Service, b.dec.Lane, b.dec.Kind, b.dec.Reason
 	if b.dec.Kind == lane.KindError {
 		p := t.problem(ctx, b.cat, &ask, &b.dec)
