@@ -63,7 +63,7 @@ var by = map[string]values{
 	"TEXT":                    {nil, []string{"anything at all", ""}},
 	"PREFIX":                  {nil, []string{"gateway:canary:"}},
 	"ROUTE":                   {nil, []string{"buyer-api"}},
-	"[HOST][/PREFIX]=SERVICE": {[]string{"", "a b", "/x=", "a:80/x=s", "/a/../b=s", "a*b=s"}, []string{"shop.test/api=s", "/api=s", "s"}},
+	"[HOST][/PREFIX]=SERVICE": {[]string{"", "a b", "/x=", "a:80/x=s", "/a/../b=s", "a*b=s", "=s", "="}, []string{"shop.test/api=s", "/api=s", "s"}},
 }
 
 // of are those of flags that differ from others with the same word.

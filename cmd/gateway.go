@@ -8,12 +8,14 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	adminport "lane/pkg/admin"
 	"lane/pkg/config"
 	"lane/pkg/consul"
 	"lane/pkg/gateway"
+	"lane/pkg/nearest"
 	"lane/pkg/proxy"
 	"lane/pkg/rules"
 	"lane/pkg/session"
@@ -130,13 +132,19 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		return errors.Join(err, ln.Close())
 	}
 	opts := gateway.Options{
-		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(),
+		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(),
 		Traces: o.traces, Expose: o.expose, Color: fixed, Log: seen.log, Drain: o.drain, Force: f.force, Logger: f.logger(slog.LevelWarn),
 	}
 	if inForce != nil {
 		opts.Rules, opts.Color = inForce, inForce.Color
 	}
 	opts.Ready = func() { o.ready(f, ln.Addr(), inForce, seen.addr()) }
+	opts.Beside = func(ctx context.Context) error {
+		var asks sync.WaitGroup // no request waits for it
+		defer asks.Wait()
+		asks.Go(func() { warnUnknown(ctx, f, at.client, gateway.Services(routes)) })
+		return seen.run(ctx)
+	}
 	// A signal is how its supervisor ends it: that is no failure.
 	return gateway.Run(ctx, opts)
 }
@@ -150,6 +158,29 @@ func (o *gatewayOptions) warn(f *factory, set *rules.Set, routes []proxy.Route) 
 		if !slices.ContainsFunc(routes, func(r proxy.Route) bool { return r.Service == entry }) {
 			fmt.Fprintf(f.io.Err, "lane: no route leads to %s: its rules color nothing here\n", entry)
 		}
+	}
+}
+
+// unknownWithin bounds the question for the registry's services at a start.
+const unknownWithin = 3 * time.Second
+
+// warnUnknown says which routes lead to no service. One may come later: it is no mistake.
+func warnUnknown(ctx context.Context, f *factory, client *consul.Client, services []string) {
+	ctx, cancel := context.WithTimeout(ctx, unknownWithin)
+	defer cancel()
+	known, err := client.EveryService(ctx)
+	if err != nil || known == nil { // nobody can tell
+		return
+	}
+	for _, s := range services {
+		if slices.Contains(known, s) {
+			continue
+		}
+		near := nearest.Word(s, known)
+		if near != "" {
+			near = "; did you mean " + near + "?"
+		}
+		fmt.Fprintf(f.io.Err, "lane: the registry has no service %s: requests that are led to it fail until one is registered%s\n", s, near)
 	}
 }
 

@@ -202,6 +202,8 @@ func readRoute(text string) (proxy.Route, error) {
 	where, service, ok := strings.Cut(text, "=")
 	if !ok {
 		where, service = "", text
+	} else if where == "" {
+		return proxy.Route{}, fmt.Errorf("%q has nothing before its =; SERVICE alone is for everything", text)
 	}
 	r := proxy.Route{Host: where, Service: service}
 	if i := strings.IndexByte(where, '/'); i >= 0 {

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -133,14 +134,25 @@ func (f *factory) document(ctx context.Context, client *consul.Client, word stri
 
 // fit parses and lints a document on its way into the registry. Warnings are
 // said; what is a mistake keeps it out, if force does not let it in: what cannot
-// be loaded never gets in.
-func (f *factory) fit(name string, document []byte, force bool) error {
+// be loaded never gets in. The services at which requests enter are held to the
+// registry's, if it shows all of them.
+func (f *factory) fit(ctx context.Context, client *consul.Client, name string, document []byte, force bool) error {
 	set, err := rules.Parse(document)
 	if err != nil {
 		return &rulesError{name: name, err: err}
 	}
+	services, err := client.EveryService(ctx)
+	var denied *consul.DeniedError
+	switch {
+	case errors.As(err, &denied) || err == nil && services == nil:
+		if _, err := fmt.Fprintf(f.io.Err, "note: this token does not see every service: whether each entry of %s is one was not checked\n", name); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
 	mistakes := 0
-	for _, x := range set.Lint(rules.LintOptions{}) {
+	for _, x := range set.Lint(rules.LintOptions{Services: services}) {
 		kind := "warning"
 		if !x.Warning {
 			kind = "mistake"

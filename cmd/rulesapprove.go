@@ -68,7 +68,7 @@ func runRulesApprove(ctx context.Context, f *factory, o *rulesApproveOptions) er
 	if err != nil {
 		return err
 	}
-	if err := f.fit("proposal "+o.id, p.Document, o.force); err != nil {
+	if err := f.fit(ctx, client, "proposal "+o.id, p.Document, o.force); err != nil {
 		return err
 	}
 	d, err := f.draft(nil, o.note, p.Base)

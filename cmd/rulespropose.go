@@ -86,7 +86,7 @@ func runRulesPropose(ctx context.Context, f *factory, o *rulesProposeOptions) er
 	if err != nil {
 		return err
 	}
-	if err := f.fit(o.file, document, o.force); err != nil {
+	if err := f.fit(ctx, client, o.file, document, o.force); err != nil {
 		return err
 	}
 	d, err := f.draft(document, o.note, base)

@@ -42,7 +42,7 @@ func newRulesPushCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "push FILE",
 		Short: "Make a document the active rules, as a new revision",
-		Long: `Check a document as 'lane rules lint' does, and make it the active rules: a new revision
+		Long: `Check a document as 'lane rules lint --registry' does, and make it the active rules: a new revision
 with your name, the time and --note. - is standard input. A document that is active
 already makes no revision. If somebody else's revision comes in between, nothing is
 written; with --base N, also if another revision than N is active when it begins.
@@ -85,7 +85,7 @@ func runRulesPush(ctx context.Context, f *factory, o *rulesPushOptions) error {
 		// Also if it holds this very document: its author has not seen what is active.
 		return &consul.RulesMovedError{Base: o.base, Active: active}
 	}
-	if err := f.fit(o.file, document, o.force); err != nil {
+	if err := f.fit(ctx, client, o.file, document, o.force); err != nil {
 		return err
 	}
 	d, err := f.draft(document, o.note, o.base)

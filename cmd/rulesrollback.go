@@ -50,7 +50,7 @@ func runRulesRollback(ctx context.Context, f *factory, o *rulesRollbackOptions) 
 		return err
 	}
 	// It was active once, but what loads it now may be a newer lane.
-	if err := f.fit("revision "+strconv.Itoa(o.revision), old.Document, true); err != nil {
+	if err := f.fit(ctx, client, "revision "+strconv.Itoa(o.revision), old.Document, true); err != nil {
 		return err
 	}
 	d, err := f.draft(nil, o.note, base)

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"lane/pkg/nearest"
+	"lane/pkg/yamlline"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -25,10 +24,6 @@ var elsewhere = map[string]string{
 	"token":        "say consul.token_file, or CONSUL_HTTP_TOKEN",
 }
 
-// lineOf finds the line in an error of the YAML reader; it is compiled for the
-// first error, not at the start of every command.
-var lineOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: line (\d+): (.*)$`) })
-
 // yaml reads one file; name is how messages call it.
 func (l *loader) yaml(name string, b []byte) {
 	dec := yaml.NewDecoder(bytes.NewReader(b))
@@ -37,15 +32,12 @@ func (l *loader) yaml(name string, b []byte) {
 		if errors.Is(err, io.EOF) {
 			return // an empty file, or comments only
 		}
-		if m := lineOf().FindStringSubmatch(err.Error()); m != nil {
-			l.fail(name+":"+m[1], "", m[2])
-		} else {
-			l.fail(name, "", strings.TrimPrefix(err.Error(), "yaml: "))
-		}
+		line, words := yamlline.Of(b, err)
+		l.fail(name+":"+strconv.Itoa(line), "", words)
 		return
 	}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		l.fail(name, "", "more than one document; the settings are one")
+		l.fail(name+":"+strconv.Itoa(yamlline.Second(b)), "", "more than one document; the settings are one")
 		return
 	}
 	root := doc.Content[0]

@@ -13,29 +13,46 @@ import (
 
 const needReads = `service:read on every service (service_prefix "") and node:read on every node (node_prefix "")`
 
+// EveryService is Services, or nil if the registry hides some from this token: then a
+// name that is not among those it shows proves nothing.
+func (c *Client) EveryService(ctx context.Context) ([]string, error) {
+	names, hidden, err := c.namesAndHidden(ctx, "")
+	if hidden {
+		return nil, nil
+	}
+	return names, err
+}
+
 // serviceNames returns every service's name, sorted; filter is Consul's own
 // language over the instances.
 func (c *Client) serviceNames(ctx context.Context, filter string) ([]string, error) {
+	names, hidden, err := c.namesAndHidden(ctx, filter)
+	if err == nil && len(names) == 0 && hidden {
+		return nil, &DeniedError{What: "list the services", Need: needReads}
+	}
+	return names, err
+}
+
+// namesAndHidden says too whether the registry hid a service from this token.
+func (c *Client) namesAndHidden(ctx context.Context, filter string) (names []string, hidden bool, err error) {
 	var services map[string][]string
-	err := c.do(ctx, "list the services", needReads, func(ctx context.Context) (err error) {
+	err = c.do(ctx, "list the services", needReads, func(ctx context.Context) (err error) {
 		o := query(ctx)
 		o.Filter = filter
 		var meta *api.QueryMeta
 		services, meta, err = c.api.Catalog().Services(o)
-		if err == nil && len(services) == 0 && meta.ResultsFilteredByACLs {
-			return &DeniedError{What: "list the services", Need: needReads}
-		}
+		hidden = err == nil && meta.ResultsFilteredByACLs
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	names := make([]string, 0, len(services))
+	names = make([]string, 0, len(services))
 	for name := range services {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return names, nil
+	return names, hidden, nil
 }
 
 // LaneInstances returns the instances of a lane, of all lanes for "", by the

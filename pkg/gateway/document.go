@@ -12,6 +12,7 @@ import (
 
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
+	"lane/pkg/yamlline"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -56,7 +57,7 @@ func ParseRoutes(b []byte) ([]proxy.Route, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, errors.New("the file is empty: it wants routes")
 		}
-		return nil, plainly(err)
+		return nil, plainly(b, err)
 	}
 	if len(d.Routes) == 0 {
 		return nil, errors.New("no routes: nothing would be led anywhere")
@@ -100,10 +101,11 @@ func Services(routes []proxy.Route) []string {
 var unknownKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`field (\S+) not found in type \S+`) })
 
 // plainly says what YAML's reader found wrong in words of the document.
-func plainly(err error) error {
+func plainly(b []byte, err error) error {
 	var wrong *yaml.TypeError
 	if !errors.As(err, &wrong) {
-		return err
+		line, words := yamlline.Of(b, err)
+		return fmt.Errorf("line %d: %s", line, words)
 	}
 	said := make([]string, len(wrong.Errors))
 	for i, e := range wrong.Errors {

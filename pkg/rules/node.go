@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"lane/pkg/nearest"
+	"lane/pkg/yamlline"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -46,19 +46,11 @@ func (l *loader) root(b []byte) *yaml.Node {
 		l.syntax(1, "the document is empty; one without rules says rules: []")
 		return nil
 	case err != nil:
-		line, words := 0, strings.TrimPrefix(err.Error(), "yaml: ")
-		if rest, ok := strings.CutPrefix(words, "line "); ok {
-			if number, after, ok := strings.Cut(rest, ": "); ok {
-				if n, err := strconv.Atoi(number); err == nil {
-					line, words = n, after
-				}
-			}
-		}
-		l.syntax(line, words)
+		l.syntax(yamlline.Of(b, err))
 		return nil
 	}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		l.syntax(0, "more than one document; the rules are one")
+		l.syntax(yamlline.Second(b), "more than one document; the rules are one")
 		return nil
 	}
 	return doc.Content[0]

@@ -10,11 +10,14 @@ import (
 // only OAuth has there, and at a path that is made for OAuth's answers. Elsewhere a
 // reader needs it, and it stays.
 
-// besideCode are the parameters that OAuth's answers and questions for a token have
-// beside a code.
-var besideCode = map[string]bool{
-	"state": true, "session_state": true, "iss": true, "redirect_uri": true, "grant_type": true,
-	"client_id": true, "client_secret": true, "code_verifier": true, "code_challenge": true,
+// besideCode says that OAuth's answers and its questions for a token have this
+// parameter beside a code.
+func besideCode(name string) bool {
+	switch name {
+	case "state", "session_state", "iss", "redirect_uri", "grant_type", "client_id", "client_secret", "code_verifier", "code_challenge":
+		return true
+	}
+	return false
 }
 
 // takesAnswer says that a path is one to which OAuth's answers come, by its segments.
@@ -50,7 +53,7 @@ func besideFields(q string, back bool) map[string]bool {
 	for f := range strings.FieldsFuncSeq(q, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, value, _ := strings.Cut(f, "=")
 		name = pairName(name)
-		code = code || besideCode[name]
+		code = code || besideCode(name)
 		group, last := fieldPlace(name)
 		switch {
 		case valuesOne(last):
