@@ -191,6 +191,9 @@ func (m *model) fellLines(p *page, x *fell, nameW int) {
 func (m *model) fallbacksEnd(p *page) {
 	if m.known {
 		p.put(0, "The session since its start: "+breakdown(m.status.Counts.Fallbacks)+".", plain)
+		if n := m.status.Counts.Killed; n > 0 {
+			p.put(0, "Under a kill switch: "+count(n)+", counted by themselves. They are no fallbacks, and stand above with it as the reason.", plain)
+		}
 	}
 	p.put(0, "A fallback is a request with a lane's tag that the baseline served. BASE is none: it asked for no lane.", faint)
 	if m.fixed.commands {

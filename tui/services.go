@@ -95,6 +95,9 @@ func (m *model) servicesText(w int) []cell {
 	p.put(0, "Session, "+age(m.now.Sub(s.Started))+" since "+s.Started.In(m.fixed.loc).Format("2006-01-02 15:04:05"), bold)
 	p.field("Requests", count(n.Exchanges)+", "+count(n.Matched)+" routed to the lane, "+count(n.External)+" to other hosts", plain)
 	p.field("Fallbacks", breakdown(n.Fallbacks), classIf(n.Fallbacks, warnText))
+	if n.Killed > 0 {
+		p.field("Killed", pluralOf(n.Killed, "request")+" under a kill switch (no fallbacks, counted by themselves)", warnText)
+	}
 	p.field("Errors", breakdown(laneErrors(n))+" (lane's own; 5xx of services are not counted)", classIf(laneErrors(n), badText))
 	if len(s.Services) > 0 {
 		p.field("At guard", breakdown(n.Guard), plain)

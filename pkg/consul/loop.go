@@ -249,9 +249,12 @@ func (l *loop) publish() {
 	l.tell(trust, err) // first: who sees the end of an outage can read of it
 	shown := l.leader.shown(trust, err)
 	l.w.shown.Store(&shown)
+	if trust.State == lane.Fresh && shown.State != lane.Fresh {
+		trust.Doubt, trust.Since = shown.State, shown.Since
+	}
 	old := l.w.Catalog()
 	if !l.dirty {
-		if trust.State != old.Trust.State {
+		if trust.State != old.Trust.State || trust.Doubt != old.Trust.Doubt {
 			l.w.catalog.Store(old.WithTrust(trust))
 		}
 		return

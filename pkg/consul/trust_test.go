@@ -233,6 +233,10 @@ func TestAnOutageIsShownAtOnceAndToldTwice(t *testing.T) {
 			began := time.Now()
 			f.cut()
 			eventually(t, "shown", func() bool { return w.Shown().State == lane.Unreachable })
+			eventually(t, "warned of", func() bool {
+				by := w.Catalog().Trust
+				return by.State != lane.Fresh || by.Doubt == lane.Unreachable
+			})
 			since := w.Shown().Since
 			if since.After(began.Add(time.Minute)) || since.Before(began.Add(-time.Minute)) {
 				t.Errorf("away since %v, cut at %v", since, began)
@@ -243,6 +247,7 @@ func TestAnOutageIsShownAtOnceAndToldTwice(t *testing.T) {
 			}
 			f.set(nil)
 			eventually(t, "back", func() bool { return w.Shown().State == lane.Fresh })
+			eventually(t, "without a warning", func() bool { by := w.Catalog().Trust; return by.State == lane.Fresh && by.Doubt == lane.Fresh })
 		}
 		away, back := strings.Count(log.String(), "does not answer as it should"), strings.Count(log.String(), "answers again")
 		if away != 2 || back != 2 || !strings.Contains(log.String(), "since=20") || !strings.Contains(log.String(), f.addr) {

@@ -151,4 +151,5 @@ type Counts struct {
 	Errors    map[string]uint64 `json:"errors"`    // by code
 	Guard     map[string]uint64 `json:"guard"`     // passed, bounced, rejected, probe
 	External  uint64            `json:"external"`
+	Killed    uint64            `json:"killed"` // decided by a kill switch; they are no fallbacks
 }

@@ -87,6 +87,9 @@ type Trust struct {
 	State RegistryState
 	// Since is when the registry last named a leader; the zero time means never.
 	Since time.Time
+	// Doubt is what a fresh registry seems to become: it has just failed, and requests
+	// put up with that for a while. It changes no decision, which warns of it.
+	Doubt RegistryState
 }
 
 // Service is everything that the catalog knows of one service. Make it with

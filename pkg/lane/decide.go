@@ -161,6 +161,13 @@ func (q *query) mayAnswer() bool {
 			q.d.RegistryAge, q.untrusted = age, age > q.r.p.MaxStale
 			q.warn("registry_" + word + "_age_" + strconv.FormatInt(int64(age/time.Second), 10) + "s")
 		}
+	} else if q.trust.Doubt != Fresh && !q.trust.Since.IsZero() {
+		// Not counted, and trusted: but who reads the answer is to know by what it was made.
+		word := "stale"
+		if q.trust.Doubt == Unreachable {
+			word = "unreachable"
+		}
+		q.warn("registry_" + word + "_age_" + strconv.FormatInt(int64(max(q.req.Now.Sub(q.trust.Since), 0)/time.Second), 10) + "s")
 	}
 	if q.s == nil || len(q.s.Instances) == 0 { // 9
 		q.fail(CodeNoInstances, ReasonNoInstances)

@@ -88,7 +88,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		{Settings{}, "schema settings settings.key settings.value settings.source"},
 		{control.Status{}, "schema lane owner host env pid started proxy mitm ca bodies log child state killed registry registry.address registry.state registry.since " +
 			"registry.error relay services services.name services.registered services.id services.mode services.guard services.local services.state " +
-			"services.note services.claim counts counts.exchanges counts.matched counts.fallbacks counts.errors counts.guard counts.external warnings steps steps.name steps.began steps.took history history.at history.text"},
+			"services.note services.claim counts counts.exchanges counts.matched counts.fallbacks counts.errors counts.guard counts.external counts.killed warnings steps steps.name steps.began steps.took history history.at history.text"},
 	} {
 		got := strings.Join(fields(reflect.TypeOf(c.v), ""), " ")
 		if got != c.want {

@@ -45,6 +45,9 @@ func Status(s *iostreams.IOStreams, st *control.Status) error {
 	t.Row(Text("exchanges"), Text(count(c.Exchanges)))
 	t.Row(Text("matched"), Text(count(c.Matched)))
 	t.Row(Text("external"), Text(count(c.External)))
+	if c.Killed > 0 {
+		t.Row(Text("kill switch"), As(Warn, count(c.Killed)))
+	}
 	byKey(t, "fallback", Warn, c.Fallbacks)
 	byKey(t, "error", Bad, c.Errors)
 	byKey(t, "guard", Plain, c.Guard)

@@ -340,7 +340,8 @@ func (s *session) Messages(ctx context.Context, e *traffic.Exchange) traffic.Mes
 func (s *session) totals() control.Counts {
 	return control.Counts{Exchanges: s.counts.Total(traffic.CountRequests), Matched: s.counts.Total(traffic.CountMatched),
 		Fallbacks: s.counts.By(traffic.CountFallback), Errors: s.counts.By(traffic.CountErrors),
-		Guard: s.counts.By(traffic.CountGuard), External: s.counts.Total(traffic.CountExternal)}
+		Guard: s.counts.By(traffic.CountGuard), External: s.counts.Total(traffic.CountExternal),
+		Killed: s.counts.Total(lane.MetricKillSwitch)}
 }
 
 func (s *session) setState(state string) {
