@@ -38,7 +38,7 @@ own each time, and ask all gateways and sidecars that are registered what they h
 seen of that trace. Printed is the chain, the first place where the tag is lost, and
 the coverage: requests with the tag at every hop / requests that entered.
 
-It exits 0 if all are complete, 1 if one is not, and 3 if no gateway and no sidecar
+It exits 0 if all are complete, 1 if one is not, or was answered with an error, and 3 if no gateway and no sidecar
 has seen any of them. A service without a sidecar is unknown, and unknown is not
 complete: --leaf says that one calls nobody. What went past every sidecar without the
 trace is in no chain: --expect names who has to be in it.`,
@@ -115,8 +115,11 @@ func runCheckChain(ctx context.Context, f *factory, o *checkOptions) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if got.err != nil {
+		switch {
+		case got.err != nil:
 			failed = append(failed, got.err)
+		case got.status >= http.StatusBadRequest: // what it would have called is not in the chain
+			failed = append(failed, fmt.Errorf("it was answered with %d", got.status))
 		}
 	}
 	var traces []chain.Trace
@@ -134,7 +137,10 @@ func runCheckChain(ctx context.Context, f *factory, o *checkOptions) error {
 		return err
 	}
 	w.notes(f.io.Err)
-	report := printer.NewChain(target.String(), rules.Lane, traces)
+	report := printer.NewChain(target.String(), rules.Lane, traces, len(failed))
+	if len(failed) > 0 {
+		fmt.Fprintf(f.io.Err, "lane: %d of %d requests failed, their chains may be cut short: %s\n", len(failed), o.samples, printer.Line(failed[0].Error()))
+	}
 	if o.json {
 		err = f.printJSON(&report)
 	} else {
@@ -143,12 +149,10 @@ func runCheckChain(ctx context.Context, f *factory, o *checkOptions) error {
 	switch {
 	case err != nil:
 		return err
-	case report.Entered == 0 && len(failed) > 0:
-		return fmt.Errorf("%d of %d requests failed: %w", len(failed), o.samples, failed[0])
 	case report.Entered == 0:
 		return &noDataError{msg: "no gateway and no sidecar has seen the request: nothing is known of its chain",
 			hint: "the services of the way need sidecars (docs/gateway.md); those asked: lane top"}
-	case !report.OK || len(failed) > 0:
+	case !report.OK:
 		return &exitError{code: exitFailed}
 	}
 	return nil

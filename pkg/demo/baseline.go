@@ -121,7 +121,7 @@ func (w *World) runSidecars(ctx context.Context, body func(context.Context) erro
 // sidecar are the settings of one, as `lane sidecar --register --stamped` makes them.
 func (w *World) sidecar(p *post) (sidecar.Options, error) {
 	traces := tracemap.New(tracemap.Options{})
-	r, err := w.newRouter(consul.SidecarService, addrPort(p.in), func() int { return traces.Stats().Size }, nil)
+	r, err := w.newRouter(consul.SidecarService, p.name, addrPort(p.in), func() int { return traces.Stats().Size }, nil)
 	if err != nil {
 		return sidecar.Options{}, err
 	}
@@ -151,7 +151,7 @@ func (w *World) runGateway(ctx context.Context, body func(context.Context) error
 	}
 	w.entry = "http://" + ln.Addr().String()
 	w.rules = gateway.NewRules(w.client, nil, w.log)
-	r, err := w.newRouter(consul.GatewayService, addrPort(ln), nil, w.rules, productpage)
+	r, err := w.newRouter(consul.GatewayService, "", addrPort(ln), nil, w.rules, productpage)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lane/pkg/admin"
+	"lane/pkg/chain"
 	"lane/pkg/consul"
 	"lane/pkg/gateway"
 	"lane/pkg/metrics"
@@ -27,16 +28,19 @@ type router struct {
 	serves chan struct{} // closed when it takes requests
 }
 
-// keptRows is how many requests a gateway or a sidecar remembers: nobody reads them.
-const keptRows = 16
+// keptRows is how many requests a gateway or a sidecar remembers, for `lane check`
+// chain: as many as those of an environment.
+const keptRows = 4096
 
-// newRouter opens the port; rules are a gateway's, always the services of its routes.
-func (w *World) newRouter(as string, at netip.AddrPort, traces func() int, rules *gateway.Rules, always ...string) (*router, error) {
+// newRouter opens the port; before is a sidecar's service, rules are a gateway's, always
+// the services of its routes.
+func (w *World) newRouter(as, before string, at netip.AddrPort, traces func() int, rules *gateway.Rules, always ...string) (*router, error) {
 	r := &router{watcher: consul.NewWatcher(w.client, consul.WatchOptions{Always: always, Now: w.o.Now}), log: traffic.NewLog(keptRows),
 		serves: make(chan struct{})}
 	known := metrics.NewKnown(r.watcher.Catalog)
 	r.meter = metrics.New(metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: traces, Now: w.o.Now})
 	o := admin.Options{Listen: "127.0.0.1:0", Metrics: r.meter, Stats: r.meter.Stats,
+		Trace: func(id string) chain.Hops { return chain.Hops{Service: before, Hops: chain.Find(r.log.Each, id)} },
 		Rev:   func() admin.Rev { return rules.Rev() },
 		Ready: []admin.Check{{Name: "registry", Ask: r.watcher.Ready}}}
 	var err error

@@ -24,13 +24,14 @@ type Chain struct {
 	Samples  int           `json:"samples"`
 	Entered  int           `json:"entered"`  // which a gateway or a sidecar has seen
 	Complete int           `json:"complete"` // with the tag at every hop
+	Failed   int           `json:"failed"`   // that had no answer, or an error, 400 and above
 	Traces   []chain.Trace `json:"traces"`
 }
 
 // NewChain adds up what was found of each request.
-func NewChain(url string, name lane.Name, traces []chain.Trace) Chain {
-	c := Chain{Schema: CheckSchema, Check: "chain", URL: traffic.MaskURL(url), Lane: name, Samples: len(traces), Traces: traces}
-	c.OK = len(traces) > 0
+func NewChain(url string, name lane.Name, traces []chain.Trace, failed int) Chain {
+	c := Chain{Schema: CheckSchema, Check: "chain", URL: traffic.MaskURL(url), Lane: name, Samples: len(traces), Failed: failed, Traces: traces}
+	c.OK = len(traces) > 0 && failed == 0
 	for i := range traces {
 		t := &traces[i]
 		if t.Verdict != chain.NoData {

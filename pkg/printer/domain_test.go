@@ -72,7 +72,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 			"rows.long rows.long.seconds rows.long.requests rows.long.errors rows.long.fallbacks rows.long.rate rows.long.p50_ms rows.long.p95_ms " +
 			"rows.long.p99_ms rows.long.took rows.long.took.up_to_ms rows.long.took.count rows.long.instances rows.long.instances.instance " +
 			"rows.long.instances.requests rows.long.instances.errors"},
-		{Chain{}, "schema check url lane ok samples entered complete traces traces.trace_id traces.verdict traces.links traces.links.depth " +
+		{Chain{}, "schema check url lane ok samples entered complete failed traces traces.trace_id traces.verdict traces.links traces.links.depth " +
 			"traces.links.from traces.links.to traces.links.state traces.links.lane traces.links.decision traces.links.instance " +
 			"traces.links.served traces.links.why traces.break traces.unseen traces.missing"},
 		{chain.Break{}, "from to why"},
