@@ -122,7 +122,7 @@ var preset = values{[]string{"", "nobody", "msee"}, []string{"mse"}}
 
 // besides are the other arguments that a command needs.
 var besides = map[string][]string{
-	"lane up": {"dev-a"}, "lane show": {"dev-a"}, "lane explain": {"http://orders/"}, "lane verify": {"http://orders/"}, "lane check chain": {"http://orders/"}, "lane kill": {"dev-a"},
+	"lane up": {"dev-a"}, "lane show": {"dev-a"}, "lane explain": {"http://orders/"}, "lane verify": {"http://orders/"}, "lane check chain": {"http://orders/"}, "lane check residue": {"http://orders/"}, "lane kill": {"dev-a"},
 	"lane unkill": {"dev-a"}, "lane expose": {"--lane=dev-a", "--relay=wss://127.0.0.1:1", "debugger=5005"}, "lane gateway": {"--listen=127.0.0.1:0", "--route=s"},
 	"lane sidecar": {"--service=s", "--app=1", "--listen=127.0.0.1:0", "--outbound=127.0.0.1:0"}, "lane relay": {"--listen=127.0.0.1:0"},
 	"lane registry": {"--listen=127.0.0.1:0"}, "lane rules lint": {"$rules"}, "lane rules diff": {"$rules"}, "lane rules push": {"$rules"},

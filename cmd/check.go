@@ -27,11 +27,12 @@ func newCheckCmd(f *factory) *cobra.Command {
 		Long: `Send requests of a lane and ask the gateways and sidecars of the environment what
 came of them: a tag that is lost throws no error, the request is only served by the
 baseline from there on.`,
-		Example: `  lane check chain http://order-service/api/orders/42`,
-		Args:    subcommands,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: `  lane check chain http://order-service/api/orders/42
+  lane check residue http://order-service/api/orders/42`,
+		Args: subcommands,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newCheckChainCmd(f))
+	c.AddCommand(newCheckChainCmd(f), newCheckResidueCmd(f))
 	return c
 }
 
@@ -41,7 +42,7 @@ const (
 	recordTick  = 100 * time.Millisecond
 	recordStill = 2                // polls without news, where nothing is open
 	recordQuiet = 10               // where something is
-	recordLimit = 10 * time.Second // for all of it
+	recordLimit = 10 * time.Second // for all of it, of a chain
 )
 
 // witnesses are who can say what came of a request.
@@ -84,7 +85,10 @@ func (a *admin) hops(ctx context.Context, r consul.Router, id string) (chain.Hop
 	if err == nil && h.Schema != chain.HopsSchema {
 		err = fmt.Errorf("it answers with the schema %.40q, not %s", h.Schema, chain.HopsSchema)
 	}
-	return h, err
+	if err != nil {
+		return chain.Hops{}, err
+	}
+	return h, nil
 }
 
 // ask is what all of them say of a trace.
@@ -115,10 +119,10 @@ func (w *witnesses) askRouters(ctx context.Context, id string) []chain.Seen {
 		r := w.routers[i]
 		if a.err != nil {
 			w.silent[r.ID] = a.err.Error()
-			continue
+		} else {
+			delete(w.silent, r.ID)
 		}
-		delete(w.silent, r.ID)
-		out = append(out, chain.Seen{Hops: a.hops})
+		out = append(out, chain.Seen{Hops: a.hops}) // each has its place
 	}
 	return out
 }
@@ -137,8 +141,8 @@ func renamed(all []chain.Seen, id string) string {
 
 // watch asks until there is no news, and judges: open says that something may still
 // come. What is judged last is what counts.
-func (w *witnesses) watch(ctx context.Context, ids []string, judge func(all [][]chain.Seen) (open bool)) error {
-	limit, cancel := context.WithTimeout(ctx, recordLimit)
+func (w *witnesses) watch(ctx context.Context, longest time.Duration, ids []string, judge func(all [][]chain.Seen) (open bool)) error {
+	limit, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	tick := time.NewTicker(recordTick)
 	defer tick.Stop()

@@ -123,7 +123,7 @@ func runCheckChain(ctx context.Context, f *factory, o *checkOptions) error {
 		}
 	}
 	var traces []chain.Trace
-	err = w.watch(ctx, ids, func(all [][]chain.Seen) bool {
+	err = w.watch(ctx, recordLimit, ids, func(all [][]chain.Seen) bool {
 		traces = traces[:0]
 		open := false
 		for i, seen := range all {

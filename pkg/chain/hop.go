@@ -104,7 +104,7 @@ func Find(each func(show func(*traffic.Exchange)), id string) []Hop {
 			others = append(others, h)
 		case h.call() && h.Service != "":
 			for i := range came {
-				if h.during(&came[i]) && (h.Lane == "" || h.Lane == came[i].Lane) {
+				if h.during(&came[i]) && (h.Lane == "" || came[i].Lane == "" || h.Lane == came[i].Lane) {
 					calls = append(calls, h)
 					break
 				}
