@@ -142,6 +142,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exit.code, "", true
 	case errors.As(err, &left) && errors.As(err, &denied):
 		return exitFailed, "with a token that may write it: `lane up` of this lane on this machine again takes it, and its end removes it", false
+	case errors.As(err, &farLeft) && farLeft.Exposed:
+		return exitFailed, "until then whoever connects to it gets no further than the relay", false
 	case errors.As(err, &farLeft):
 		return exitFailed, "the next `lane up` of this lane on this machine by a relay has both back at once", false
 	case errors.As(err, &left):
@@ -241,6 +243,9 @@ func refusedHint(e *session.RelayRefusedError) string {
 	case 403:
 		return "a token says which lanes and services are its user's: lane relay token create --lanes … --services …"
 	case 409:
+		if e.TakeOver {
+			return "--takeover takes only what is yours: whoever holds it has to end theirs, or, if they agree, stand beside them with --join, or take another lane name"
+		}
 		return "take another lane name, ask them to end theirs, take it with --takeover if it is your own other machine, or, if they agree, stand beside them with --join"
 	case 429:
 		return "`lane ls` shows your lanes, `lane down LANE` ends one on the machine where it runs, and Ctrl-C ends a `lane expose`"

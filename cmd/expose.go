@@ -91,6 +91,10 @@ func runExpose(ctx context.Context, f *factory, laneName, what string, flags []c
 			_, _ = fmt.Fprintf(f.io.Out, "%s at %s -> %s\n", registered, addr, v.Addrs()[0])
 		},
 	})
+	var left *session.LeftBehindError
+	if errors.As(err, &left) {
+		return err // who has interrupted it does not know that
+	}
 	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), errInterrupted) {
 		return errInterrupted
 	}

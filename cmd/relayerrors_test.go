@@ -18,6 +18,9 @@ func TestWhatARelayDoesNotTake(t *testing.T) {
 		hint string
 	}{
 		"too many tunnels":         {&session.RelayRefusedError{Code: 429}, exitFailed, "`lane down LANE`"},
+		"somebody else's":          {&session.RelayRefusedError{Code: 409}, exitFailed, "take it with --takeover if it is your own"},
+		"the same with --takeover": {&session.RelayRefusedError{Code: 409, TakeOver: true}, exitFailed, "--takeover takes only what is yours"},
+		"what expose could not":    {&session.LeftBehindError{What: []error{&session.FarLeftoverError{Exposed: true, Err: errors.New("x")}}}, exitFailed, "no further than the relay"},
 		"no client certificate":    {&tunnel.ClientCertificateError{Err: errors.New("x")}, exitFailed, "relay_cert_file and relay_key_file"},
 		"a foreign certificate":    {&tunnel.CertificateError{Err: errors.New("x")}, exitFailed, "relay_ca_file"},
 		"no relay":                 {&session.RelayError{Err: errors.New("x")}, exitUnreachable, "does `lane relay` run there?"},

@@ -86,6 +86,7 @@ type Agent struct {
 	wants  map[string]*want
 	shown  map[uint64]chan answer // tokens whose answer is waited for; each has room for one
 	over   bool                   // Run has returned
+	left   []string               // valid once it has
 }
 
 // want is a claim that is to be held, whatever happens to the link.
@@ -154,6 +155,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.over, a.link = true, nil
 	a.reason = cmp.Or(err, errors.New("the tunnel has ended"))
 	for id, w := range a.wants {
+		if w.held {
+			a.left = append(a.left, id)
+		}
 		w.answer(answer{err: a.reason})
 		delete(a.wants, id)
 	}
@@ -161,6 +165,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	cancel()
 	wg.Wait()
 	return err
+}
+
+// Left are the claims that the relay had when Run returned: it has not said that it has
+// given them up.
+func (a *Agent) Left() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.left
 }
 
 // keep is Run's loop. live outlasts ctx until everything is released.

@@ -14,8 +14,9 @@ import (
 // tokens are the tokens of the audit log's lines with that message.
 func (r *running) tokens(msg string) (out []string) {
 	for _, line := range r.audit.lines(msg) {
-		id, _ := line["token"].(string)
-		out = append(out, id)
+		if id, ok := line["token"].(string); ok { // without one: the relay did not know yet what is revoked
+			out = append(out, id)
+		}
 	}
 	return out
 }

@@ -135,7 +135,12 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 			if agent.Remote() == "" {
 				o.Log.Warn("the relay is away: it is tried once more, for some seconds, so that it removes what it has registered")
 			}
-			return finish(ctx.Err())
+			err := finish(ctx.Err())
+			if len(agent.Left()) > 0 {
+				err = errors.Join(err, &LeftBehindError{What: []error{&FarLeftoverError{Relay: o.Relay.URL, Lane: o.Lane, Service: o.Name,
+					ID: got[facts.ID], Name: got[facts.Registered], Exposed: true, Err: errors.New("it does not answer")}}})
+			}
+			return err
 		}
 	}
 }

@@ -65,6 +65,8 @@ type RelayRefusedError struct {
 	URL  string
 	Code int // as HTTP has them: 401 and 403 are about the token, 409 about who holds it
 	Text string
+	// TakeOver says that it was asked for with that.
+	TakeOver bool
 }
 
 func (e *RelayRefusedError) Error() string {
@@ -78,10 +80,15 @@ type FarLeftoverError struct {
 	Lane     lane.Name
 	Service  string
 	ID, Name string // of the instance
+	Exposed  bool   // there is no claim behind it
 	Err      error
 }
 
 func (e *FarLeftoverError) Error() string {
+	if e.Exposed {
+		return fmt.Sprintf("%s (service %s) could not be removed through the relay %s, which removes it within %s if it runs; if it has died, Consul does within %s: %v",
+			e.ID, e.Name, e.Relay, graceOfRelay, consul.HoldOptions{}.Gone(), e.Err)
+	}
 	return fmt.Sprintf("%s (service %s) could not be removed through the relay %s, which removes it within %s if it runs; if it has died, Consul does within %s. "+
 		"The claim %s stands for 10 to 20 minutes (once to twice the relay's --claim-ttl, which is 10m unless it was told another), "+
 		"and until then whoever calls %s in this lane gets errors: %v",
@@ -183,19 +190,25 @@ func (l *link) renew(ctx context.Context) {
 	}
 }
 
-// ending says that the token ends soon, and when; "" if it does not, or if another one
-// lies ready. It reads the token.
-func (l *link) ending(ctx context.Context) (text string, ends time.Time) {
+// ending says that the token ends soon, or that it cannot be read any more; "" if it does
+// not, or if another one lies ready. It reads the token. about is the same for as long as
+// it says the same thing.
+func (l *link) ending(ctx context.Context) (text, about string) {
 	l.mu.Lock()
 	ends, bad := l.ends, l.bad
 	l.mu.Unlock()
 	now := l.s.o.Now()
-	if ends.IsZero() || ends.Sub(now) > tokenSoon {
-		return "", ends
+	next, err := l.o.Token(ctx)
+	if err != nil && !ends.IsZero() && ctx.Err() == nil {
+		text = fmt.Sprintf("%v: the tunnel that stands goes on until %s, and no other one can be made", err, ends.UTC().Format(time.RFC3339))
+		return text, text
 	}
-	if next, err := l.o.Token(ctx); err == nil && next != bad {
+	if ends.IsZero() || ends.Sub(now) > tokenSoon {
+		return "", ""
+	}
+	if err == nil && next != bad {
 		if e, ok := token.Ends(next); ok && e.Sub(now) > tokenSoon {
-			return "", ends
+			return "", ""
 		}
 	}
 	left := "has ended"
@@ -203,18 +216,22 @@ func (l *link) ending(ctx context.Context) (text string, ends time.Time) {
 		left = "ends in " + spell(d)
 	}
 	return fmt.Sprintf("the token for the relay %s (%s), and this session with it, unless relay_token_file holds a new one by then",
-		left, ends.UTC().Format(time.RFC3339)), ends
+		left, ends.UTC().Format(time.RFC3339)), ends.String()
 }
 
 // watchToken takes each new token, and notes once for each that it ends soon.
 func (l *link) watchToken(ctx context.Context) error {
 	tick := time.NewTicker(tokenLook)
 	defer tick.Stop()
-	var told time.Time
+	told := ""
 	for {
 		l.renew(ctx)
-		if text, ends := l.ending(ctx); text != "" && !ends.Equal(told) {
-			told = ends
+		text, about := l.ending(ctx)
+		if text == "" {
+			told = ""
+		}
+		if text != "" && about != told {
+			told = about
 			l.s.event("%s", text)
 			l.s.o.Log.Warn(text)
 		}
@@ -478,7 +495,12 @@ func (f *far) Register(ctx context.Context) error {
 	f.report()
 	got, err := f.l.agent.Claim(ctx, f.claim)
 	if err != nil {
-		return f.l.explain(err)
+		err = f.l.explain(err)
+		var no *RelayRefusedError
+		if errors.As(err, &no) {
+			no.TakeOver = f.claim.Takeover
+		}
+		return err
 	}
 	f.learn(got)
 	f.v.holds(f.l.s.o.Now().Format(timeForm), "")

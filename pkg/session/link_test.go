@@ -343,3 +343,36 @@ func TestATokenThatIsNotReplacedEndsTheSession(t *testing.T) {
 		t.Errorf("Run = %v", err)
 	}
 }
+
+// A token's file that is gone, or open to others, is told while the session runs, and not
+// only when its tunnel breaks; when it is back, nothing is said any more.
+func TestATokenThatCannotBeReadIsTold(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	o := w.options("box")
+	o.Relay, _ = w.relayed()
+	good := o.Relay.Token
+	var gone atomic.Bool
+	o.Relay.Token = func(ctx context.Context) (string, error) {
+		if gone.Load() {
+			return "", errors.New("there is no file token")
+		}
+		return good(ctx)
+	}
+	r := run(t, o)
+	warned := func(st control.Status) bool {
+		return slices.ContainsFunc(st.Warnings, func(s string) bool {
+			return strings.Contains(s, "there is no file token: the tunnel that stands goes on until ")
+		})
+	}
+	if st := r.up(); warned(st) {
+		t.Errorf("warned of a good one: %v", st.Warnings)
+	}
+	gone.Store(true)
+	if st := r.status(); !warned(st) || st.Relay.State != control.RelayOK {
+		t.Errorf("not warned: %v", st.Warnings)
+	}
+	gone.Store(false)
+	if st := r.status(); warned(st) {
+		t.Errorf("warned of one that is back: %v", st.Warnings)
+	}
+}
