@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"lane/pkg/compare"
+	"lane/pkg/control"
 	"lane/pkg/doctor"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
@@ -45,7 +47,7 @@ func (d *deeds) Doctor(ctx context.Context) ([]doctor.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	examined := newDiagnosis(d.f, &doctorOptions{lane: string(st.Lane)})
+	examined := newDiagnosis(d.f, &doctorOptions{lane: string(st.Lane), services: asked(&st)})
 	defer examined.close()
 	found := examined.run(ctx)
 	if c := examined.client; c != nil && c.Address() != st.Registry.Address && st.Registry.Address != "" {
@@ -54,6 +56,19 @@ func (d *deeds) Doctor(ctx context.Context) ([]doctor.Finding, error) {
 			Do:   "start lane status with the settings with which lane up was started"}}, found...)
 	}
 	return found, ctx.Err()
+}
+
+// asked are the session's services as somebody would name them to lane doctor.
+func asked(st *control.Status) []string {
+	var out []string
+	for _, v := range st.Services {
+		local := v.Local
+		if host, port, err := net.SplitHostPort(local); err == nil && net.ParseIP(host).IsLoopback() {
+			local = port
+		}
+		out = append(out, v.Name+"="+local)
+	}
+	return out
 }
 
 // replayLimit bounds one request that is sent again, and answerMost what is read

@@ -19,6 +19,7 @@ import (
 type demoOptions struct {
 	once bool
 	json bool
+	utf8 bool
 	rate int
 }
 
@@ -55,6 +56,7 @@ neither settings nor Consul's variables, and removes everything at its end.`,
 	}
 	c.Flags().BoolVar(&o.once, "once", false, "print the tour and end, also on a terminal")
 	addFlag(c, &o.rate, "rate", "4", number(1, maxRate), "requests per second, on a terminal")
+	utf8Flag(c, &o.utf8)
 	jsonFlag(c, &o.json)
 	return c
 }
@@ -64,7 +66,7 @@ func runDemo(ctx context.Context, f *factory, o *demoOptions) error {
 		return runTour(ctx, f, o)
 	}
 	err := demo.Show(ctx, demo.Options{Now: f.now, Program: f.program()}, o.rate, func(ctx context.Context, w *demo.World) error {
-		return f.watch(ctx, w.Alice(), tui.Options{Demo: true,
+		return f.watch(ctx, w.Alice(), tui.Options{Demo: true, UTF8: o.utf8,
 			Hint: "shop " + w.Shop() + " in a browser; t: what else to try", Try: toTry(w)})
 	})
 	interrupted := errors.Is(err, tui.ErrInterrupted) || errors.Is(err, errInterrupted)

@@ -2,6 +2,9 @@ package tui
 
 import (
 	"context"
+	"errors"
+	"io"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -11,7 +14,8 @@ import (
 // diagnosis is the pane of what lane doctor finds.
 type diagnosis struct {
 	found []doctor.Finding
-	under bool // it is being made
+	at    time.Time // of the look
+	under bool      // it is being made
 	err   string
 }
 
@@ -26,7 +30,11 @@ func (m model) examine() model {
 	if m.screen == screenDoctor {
 		return m.open(screenDoctor) // closes it
 	}
-	m = m.open(screenDoctor)
+	return m.open(screenDoctor).diagnose()
+}
+
+// diagnose has the diagnosis made anew.
+func (m model) diagnose() model {
 	if m.diagnosis.under {
 		return m
 	}
@@ -40,8 +48,10 @@ func (m model) examine() model {
 }
 
 func (m model) diagnosed(msg diagnosisMsg) model {
-	m.diagnosis = diagnosis{found: msg.found}
-	if msg.err != nil {
+	m.diagnosis = diagnosis{found: msg.found, at: m.now}
+	if errors.Is(msg.err, io.EOF) {
+		m.diagnosis.err = "the session has ended; `lane doctor` looks at the rest"
+	} else if msg.err != nil {
 		m.diagnosis.err = msg.err.Error()
 	}
 	return m
@@ -62,6 +72,11 @@ func (m *model) diagnosisText(w int) []cell {
 	}
 	wrong := doctor.Count(d.found, doctor.Wrong) + doctor.Count(d.found, doctor.Away)
 	p.put(0, plural(wrong, "thing")+" wrong, "+plural(doctor.Count(d.found, doctor.Note), "note")+", "+count(uint64(doctor.Count(d.found, doctor.Well)))+" ok", bold)
+	if m.ended() {
+		p.put(0, "As of "+clock(d.at, m.now, m.fixed.loc)+": the session has ended since, and what stands here of it is no longer so.", badText)
+	} else {
+		p.put(0, "As of "+clock(d.at, m.now, m.fixed.loc)+"; R looks again.", faint)
+	}
 	p.blank()
 	for _, levels := range [][]doctor.Level{{doctor.Wrong, doctor.Away}, {doctor.Note}, {doctor.Well}} {
 		for i := range d.found {

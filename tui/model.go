@@ -370,6 +370,9 @@ func (m model) press(msg tea.KeyMsg) model {
 	case actDoctor:
 		return m.examine()
 	case actReconnect:
+		if m.screen == screenDoctor && m.gone == nil {
+			return m.diagnose()
+		}
 		return m.reconnect()
 	case actCopy, actCopySecrets, actReplay, actAgainst, actMark:
 		return m.pressRow(act)

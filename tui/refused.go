@@ -63,6 +63,7 @@ type refused struct {
 
 	naming bool // another lane's name is being typed
 	line   line
+	fresh  bool // it holds what was proposed: the first letter takes its place
 	wrong  string
 
 	done, interrupted bool
@@ -113,7 +114,7 @@ func (m refused) press(msg tea.KeyMsg) refused {
 		case "t":
 			m.choice.TakeOver, m.done = true, true
 		case "n":
-			m.naming, m.wrong = true, ""
+			m.naming, m.fresh, m.wrong = true, true, ""
 		case "q", "esc":
 			m.done = true
 		}
@@ -136,8 +137,12 @@ func (m refused) name(msg tea.KeyMsg) refused {
 			m.choice.Lane, m.done = name, true
 		}
 	default:
-		if typed, ok := m.line.press(msg); ok {
-			m.line, m.wrong = typed, ""
+		before := m.line
+		if m.fresh && msg.Type == tea.KeyRunes && !msg.Alt {
+			before = newLine("")
+		}
+		if typed, ok := before.press(msg); ok {
+			m.line, m.fresh, m.wrong = typed, false, ""
 		}
 	}
 	return m

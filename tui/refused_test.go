@@ -26,7 +26,7 @@ func pressedWith(t *testing.T, o Options, w, h int, keys ...string) refused {
 	next, _ := newRefused(heldRefusal(), o).Update(tea.WindowSizeMsg{Width: w, Height: h})
 	for _, k := range keys {
 		msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
-		if named, ok := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "ctrl+c": tea.KeyCtrlC, "ctrl+u": tea.KeyCtrlU, "left": tea.KeyLeft}[k]; ok {
+		if named, ok := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "ctrl+c": tea.KeyCtrlC, "ctrl+u": tea.KeyCtrlU, "left": tea.KeyLeft, "backspace": tea.KeyBackspace}[k]; ok {
 			msg = tea.KeyMsg{Type: named}
 		}
 		next, _ = next.Update(msg)
@@ -48,6 +48,8 @@ func TestRefused(t *testing.T) {
 		{"ctrl+c", true, true, Choice{}, "", ""},
 		{"n", false, false, Choice{}, "another lane: dev-alice-2", "t  take over"},
 		{"n enter", true, false, Choice{Lane: "dev-alice-2"}, "", ""},
+		{"n d e v", false, false, Choice{}, "another lane: dev", "dev-alice-2"},
+		{"n backspace 3 enter", true, false, Choice{Lane: "dev-alice-3"}, "", ""},
 		{"n esc", false, false, Choice{}, "t  take over", "another lane:"},
 		{"n ctrl+u d e v - q enter", true, false, Choice{}, "", ""},
 		{"n ctrl+u A enter", false, false, Choice{}, "another lane: A", ""},
