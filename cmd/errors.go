@@ -120,6 +120,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		lost        *consul.ClaimLostError
 		busy        *session.BusyError
 		exposed     *session.ExposedError
+		notOurs     *session.NotOursError
 		way         *session.UnreachableError
 		port        *session.PortError
 		left        *session.LeftBehindError
@@ -195,6 +196,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitFailed, "if it was stopped, let it go on (fg, or kill -CONT); if it hangs, end it with kill -9", false
 	case errors.As(err, &exposed):
 		return exitFailed, "Ctrl-C ends it there, or give this one another name", false
+	case errors.As(err, &notOurs):
+		return exitUsage, "without --advertise the address is taken from which this machine reaches the registry", false
 	case errors.As(err, &way):
 		return exitFailed, "give the address under which the test environment reaches this machine: --advertise IP", false
 	case errors.As(err, &noToken):

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"os"
 	"os/user"
 	"runtime"
@@ -47,7 +48,10 @@ func (f *factory) runtimeDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, config.MakePrivate(dir)
+	if err := config.MakePrivate(dir); err != nil {
+		return "", fmt.Errorf("the place for the sockets of sessions: %w; LANE_RUNTIME_DIR names another place", err)
+	}
+	return dir, nil
 }
 
 func (f *factory) consulConfig(s *config.Settings) consul.Config {

@@ -2,7 +2,10 @@ package consul
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -54,6 +57,13 @@ func (c *Client) leader(ctx context.Context) (string, error) {
 		leader, err = c.api.Status().LeaderWithQueryOptions(local(ctx))
 		return err
 	})
+	var answer *AnswerError
+	if errors.As(err, &answer) && answer.Hint == "" {
+		switch answer.Status { // every Consul has an answer to this
+		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+			return "", &UnreachableError{Address: c.Address(), What: answer.What, Err: &foreignError{by: fmt.Sprintf("it answered %d", answer.Status)}}
+		}
+	}
 	if statusOf(err) == 500 {
 		return "", nil // an agent that has lost its servers says so with a 500
 	}

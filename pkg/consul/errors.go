@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -37,11 +38,43 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
+	var foreign *foreignError
+	if errors.As(e.Err, &foreign) {
+		return foreign.words(e.What, e.Address)
+	}
 	return fmt.Sprintf("%s: the registry at %s cannot be reached: %v (set CONSUL_HTTP_ADDR to your agent's address)",
 		e.What, e.Address, e.Err)
 }
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// foreignError says that what answers is no Consul, by what shows that.
+type foreignError struct {
+	by  string
+	tls bool // it may be one, behind TLS
+}
+
+func (e *foreignError) Error() string { return "it is no Consul: " + e.by }
+
+func (e *foreignError) words(what, addr string) string {
+	if e.tls {
+		return fmt.Sprintf("%s: what answers at %s wants TLS: set CONSUL_HTTP_ADDR to https://%s if it is your agent", what, addr, strings.TrimPrefix(addr, "http://"))
+	}
+	return fmt.Sprintf("%s: what answers at %s is no Consul (%s): set CONSUL_HTTP_ADDR to your agent's address", what, addr, e.by)
+}
+
+// foreign tells an answer that no Consul gives; nil if one may have given it. A page is
+// not Consul's, which answers with JSON and plain words.
+func foreign(code int, body string) *foreignError {
+	body = strings.TrimSpace(body)
+	switch {
+	case strings.Contains(body, "HTTP request to an HTTPS server"), strings.Contains(body, "plain HTTP request was sent to HTTPS port"):
+		return &foreignError{tls: true}
+	case strings.HasPrefix(body, "<"):
+		return &foreignError{by: fmt.Sprintf("it answered %d with a page", code)}
+	}
+	return nil
+}
 
 // NoLeaderError says that the agent answers but knows no leader: it takes
 // registrations and shows old data, so neither proves anything.
@@ -302,6 +335,9 @@ func (c *Client) explain(ctx context.Context, what, need string, err error) erro
 	}
 	var status api.StatusError
 	if errors.As(err, &status) {
+		if f := foreign(status.Code, status.Body); f != nil {
+			return &UnreachableError{Address: c.Address(), What: what, Err: f}
+		}
 		switch {
 		case status.Code == http.StatusForbidden:
 			return &DeniedError{What: what, Need: need, Err: errors.New(status.Body)}
@@ -321,7 +357,7 @@ func (c *Client) explain(ctx context.Context, what, need string, err error) erro
 		err = wire.Err // the URL says no more than the address
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.ErrUnexpectedEOF):
 	default:
-		err = fmt.Errorf("what answers there does not speak Consul's API: %w", err)
+		err = &foreignError{by: "its answer cannot be read: " + err.Error()}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer in time: %w", err)

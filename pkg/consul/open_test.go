@@ -210,8 +210,26 @@ func TestPingTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		var away *consul.UnreachableError
-		f.set(answers("/v1/status/leader", 200, `<html>router login</html>`))
-		if err := c.Ping(deadline(t)); !errors.As(err, &away) || !strings.Contains(err.Error(), "does not speak Consul") {
+		for body, code := range map[string]int{"<html>router login</html>": 200, "<!DOCTYPE html>\n<title>none</title>\nhere": 404, "<html>away</html>": 502, `{"error":"no such page"}`: 404, "what?": 400} {
+			f.set(answers("/v1/status/leader", code, body))
+			if err := c.Ping(deadline(t)); !errors.As(err, &away) || !strings.Contains(err.Error(), " is no Consul (") ||
+				strings.ContainsAny(err.Error(), "\n") || !strings.Contains(err.Error(), "set CONSUL_HTTP_ADDR") {
+				t.Errorf("%d %s: %v", code, body, err)
+			}
+		}
+		f.set(answers("/v1/status/leader", 400, "Client sent an HTTP request to an HTTPS server.\n"))
+		if err := c.Ping(deadline(t)); !errors.As(err, &away) || !strings.Contains(err.Error(), "wants TLS: set CONSUL_HTTP_ADDR to https://"+strings.TrimPrefix(f.addr, "http://")) {
+			t.Errorf("%v", err)
+		}
+		// What a Consul says of itself stays what it is.
+		var denied *consul.DeniedError
+		var answer *consul.AnswerError
+		f.set(answers("/v1/status/leader", 403, "Permission denied"))
+		if err := c.Ping(deadline(t)); !errors.As(err, &denied) || errors.As(err, &away) {
+			t.Errorf("%v", err)
+		}
+		f.set(answers("/v1/status/leader", 429, "Your IP is issuing too many concurrent connections"))
+		if err := c.Ping(deadline(t)); !errors.As(err, &answer) || errors.As(err, &away) {
 			t.Errorf("%v", err)
 		}
 		f.set(func(w http.ResponseWriter, r *http.Request, next http.Handler) { <-r.Context().Done() })

@@ -225,6 +225,9 @@ func PrintLane(s *iostreams.IOStreams, d *LaneDetail) error {
 	for _, v := range d.Services {
 		t.Row(Text("service"), Text(v.Service), As(stateRole(v.State), v.State))
 		held := "not claimed: an instance that is missing here is a fallback"
+		if only := onlyName(&v); only != "" {
+			held = "not claimed, and nobody is routed to it: who dials " + only + " reaches it"
+		}
 		if v.Declared {
 			held = fmt.Sprintf("claimed by %s at %s since %s", orUnknown(v.Owner), orUnknown(v.Host), orUnknown(v.Since))
 			if v.Active != "" {
@@ -244,6 +247,20 @@ func PrintLane(s *iostreams.IOStreams, d *LaneDetail) error {
 		}
 	}
 	return t.Flush()
+}
+
+// onlyName is the one name of a service's instances, if it is not the service's own: a
+// caller of the lane looks there where a claim says so, and nowhere else. So it is with
+// a port that is exposed.
+func onlyName(v *LaneService) string {
+	name := ""
+	for _, i := range v.Instances {
+		if i.Registered == "" || i.Registered == v.Service || name != "" && i.Registered != name {
+			return ""
+		}
+		name = i.Registered
+	}
+	return name
 }
 
 func orUnknown(s string) string { return cmp.Or(s, "unknown") }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"time"
 
 	"lane/pkg/ca"
@@ -174,6 +175,20 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("the advertised address %s does not lead to this machine: %v", e.Addr, e.Err)
 }
 func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// NotOursError says that the address that is to be advertised is none of this machine's.
+type NotOursError struct {
+	Addr netip.Addr
+	Ours []netip.Addr
+}
+
+func (e *NotOursError) Error() string {
+	all := make([]string, len(e.Ours))
+	for i, a := range e.Ours {
+		all[i] = a.String()
+	}
+	return fmt.Sprintf("advertise (--advertise) is %s, which is none of this machine's addresses: %s", e.Addr, strings.Join(all, ", "))
+}
 
 // PortError says that a listener could not be opened.
 type PortError struct {

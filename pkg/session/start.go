@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -166,6 +167,9 @@ func (s *session) listenGuards(ctx, life context.Context, parts *parts, t *proxy
 		v := newService(o, s.o.Log, s.o.Now())
 		ln, err := net.Listen("tcp", netip.AddrPortFrom(ip, 0).String())
 		if err != nil {
+			if others, e := ownAddresses(); e == nil && s.o.Advertise.IsValid() && s.link == nil && !slices.Contains(others, ip) {
+				return &NotOursError{Addr: ip, Ours: others}
+			}
 			return &PortError{What: "the guard of " + o.Name, Addr: ip.String(), Err: err}
 		}
 		addr, err := netip.ParseAddrPort(ln.Addr().String())
@@ -183,6 +187,21 @@ func (s *session) listenGuards(ctx, life context.Context, parts *parts, t *proxy
 		parts.run(life, func(ctx context.Context) error { return v.guard.Serve(ctx, v.door) })
 	}
 	return nil
+}
+
+// ownAddresses are the addresses of this machine's interfaces.
+func ownAddresses() ([]netip.Addr, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("this machine's addresses: %w", err)
+	}
+	var out []netip.Addr
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			out = append(out, p.Addr().Unmap())
+		}
+	}
+	return out, nil
 }
 
 // register puts every service into the registry, all at once, and keeps it

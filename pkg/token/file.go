@@ -177,6 +177,9 @@ func ReadSecret(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.IsDir() { // before its mode: a directory that nobody else may read is of no use either
+		return nil, fmt.Errorf("%s is a directory, and no file with a secret", path)
+	}
 	if m := info.Mode().Perm(); runtime.GOOS != "windows" && m&0o077 != 0 { // Windows has no such bits
 		return nil, &OpenError{Path: path, Mode: m}
 	}

@@ -234,6 +234,15 @@ func TestTheKeyIsItsUsersAlone(t *testing.T) {
 	if _, err := k.Key(); !errors.As(err, &open) {
 		t.Errorf("a key that others can read: %v", err)
 	}
+	for _, mode := range []fs.FileMode{0o755, 0o700} { // never to be made tighter: others need it
+		dir := filepath.Join(t.TempDir(), "dir")
+		if err := os.Mkdir(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := token.Read(dir); err == nil || errors.As(err, &open) || !strings.Contains(err.Error(), "is a directory") {
+			t.Errorf("a directory: %v", err)
+		}
+	}
 }
 
 func TestATokensFile(t *testing.T) {
