@@ -20,6 +20,7 @@ func caRun(t *testing.T, state, dir string, now time.Time, args ...string) (code
 		return map[string]string{"LANE_STATE_DIR": state}[k]
 	}}
 	c := newCACmd(f)
+	c.SetFlagErrorFunc(badFlag) // as its root has it
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(args)
 	return f.report(t.Context(), c.ExecuteContext(t.Context())), stdout.String(), stderr.String()

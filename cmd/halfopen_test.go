@@ -43,6 +43,7 @@ func cmdMemory(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	most, err := strconv.Atoi(args[1])
 	ts.Check(err)
+	most *= raceMemory
 	pid := regexp.MustCompile(`\d+`).FindString(ts.ReadFile(args[0]))
 	text, err := os.ReadFile("/proc/" + pid + "/status")
 	ts.Check(err)

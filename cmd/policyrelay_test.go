@@ -20,7 +20,7 @@ func (g *guarded) relayedDay(relay, relayed string) (said string, active bool) {
 	f.env = append(f.env, "CONSUL_HTTP_TOKEN="+g.token(relay))
 	token := f.file("token", "")
 	f.run("lane", "relay", "token", "create", "--user", "alice", "--out", token)
-	p := f.start("lane", "relay", "--listen", "127.0.0.1:0", "--advertise", "127.0.0.1", "--ports", "30100-30999")
+	p := f.start("lane", "relay", "--listen", "127.0.0.1:0", "--advertise", "127.0.0.1", "--ports", "32700-32760")
 	p.ends = true
 	f.eventually("the relay is announced, or has ended", func() bool {
 		select {

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,16 @@ type world struct {
 	proxies   map[string]*connectProxy
 }
 
+// worlds counts the worlds of this run.
+var worlds atomic.Int32
+
+// claimPorts are the ports of this world's relays. A port of one that has been killed
+// must not lead to another story's relay, which has a lane of the same name.
+func claimPorts() string {
+	from := 30000 + 40*(worlds.Add(1)%65)
+	return fmt.Sprintf("%d-%d", from, from+39)
+}
+
 func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error) {
 	t, ok := env.T().(testing.TB)
 	if !ok {
@@ -61,7 +72,7 @@ func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error
 	}
 	env.Vars = append(env.Vars, "CONSUL_HTTP_ADDR="+w.registry, "LANE_RUNTIME_DIR="+dir, "LANE_STATE_DIR="+filepath.Join(home, "state"),
 		"HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "LANE_OWNER=alice", "LANE_PROXY_LISTEN=127.0.0.1:0",
-		"NO_PROXY=", "HTTP_PROXY=")
+		"NO_PROXY=", "HTTP_PROXY=", "claim_ports="+claimPorts())
 	env.Defer(func() {
 		w.endSessions()
 		w.close()

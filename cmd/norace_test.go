@@ -1,0 +1,5 @@
+//go:build !race
+
+package cmd
+
+const raceMemory = 1
