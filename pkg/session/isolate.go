@@ -15,6 +15,8 @@ const (
 	// look at lanes have to be told of the second one, ask for it and get it, before
 	// the first one goes.
 	overlap = 400 * time.Millisecond
+	// policyLook is between two looks at the policy of an isolated service.
+	policyLook = 3 * time.Second
 	// again is the pause before a step that failed is tried again.
 	again = time.Second
 )
@@ -43,7 +45,7 @@ func (s *session) firstMode(ctx context.Context, v *service) string {
 	case found && policy.Mode == ModeShared:
 		v.pinned = true
 	case found && s.isolable(v) == nil:
-		v.warn(isolatedBecause(policy))
+		v.isolatedBy(isolatedBecause(policy))
 		return ModeIsolated
 	case found:
 		v.warn(fmt.Sprintf("%s; it stays under its own name all the same: %v", isolatedBecause(policy), s.isolable(v)))
@@ -66,6 +68,45 @@ func isolatedBecause(p consul.ServicePolicy) string {
 		text += fmt.Sprintf(" [%s %s]", p.By, p.Since)
 	}
 	return text + "; take that back with: lane policy clear " + p.Service
+}
+
+// watchPolicy keeps what is said of the policy that has isolated a service: it may be
+// cleared, or another one, while the session stays where it is.
+func (s *session) watchPolicy(v *service) func(context.Context) error {
+	return func(ctx context.Context) error {
+		tick := time.NewTicker(policyLook)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil
+			}
+			if !v.policed() {
+				continue
+			}
+			var policy consul.ServicePolicy
+			var found bool
+			err := s.within(ctx, func(ctx context.Context) (err error) {
+				policy, found, err = s.client.ServicePolicy(ctx, v.o.Name)
+				return err
+			})
+			if err == nil {
+				v.isolatedBy(policyNow(v.o.Name, policy, found))
+			}
+		}
+	}
+}
+
+// policyNow is what to say of the policy of a service that is isolated.
+func policyNow(service string, p consul.ServicePolicy, found bool) string {
+	switch {
+	case !found:
+		return service + ": isolated, and the policy for that is cleared; lane down and lane up registers it shared"
+	case p.Mode == ModeShared:
+		return service + ": isolated, and its policy says shared by now; lane down and lane up registers it so"
+	}
+	return isolatedBecause(p)
 }
 
 // isolable says why a service cannot have its isolated name, or nil.
@@ -183,12 +224,14 @@ func (s *session) move(ctx, life context.Context, parts *parts, v *service, mode
 // learn remembers for everybody that a service has callers that do not look at
 // lanes, unless an operator has said otherwise.
 func (s *session) learn(ctx context.Context, v *service, p consul.ServicePolicy) {
-	v.warn(isolatedBecause(p))
 	err := s.surely(ctx, func(ctx context.Context) error {
 		_, err := s.client.LearnPolicy(ctx, p)
 		return err
 	})
-	if err != nil {
+	if err == nil {
+		v.isolatedBy(isolatedBecause(p))
+	} else {
+		v.warn(isolatedBecause(p))
 		v.warn(fmt.Sprintf("%s: that it has to be isolated is not remembered for the next session: %v", v.o.Name, err))
 	}
 }

@@ -149,10 +149,17 @@ func TestACallerThatIgnoresLanesIsolates(t *testing.T) {
 		if v := st.Services[0]; v.Mode != session.ModeIsolated || w.names() != isolated || !strings.Contains(strings.Join(st.Warnings, "\n"), "because 127.0.0.1") {
 			t.Errorf("the next session begins as %+v, %q", v, st.Warnings)
 		}
-		_ = again.stop()
 		if err := c.ClearPolicy(t.Context(), orders); err != nil {
 			t.Error(err)
 		}
+		eventually(t, "the policy is said to be cleared", func() bool {
+			said := strings.Join(again.status().Warnings, "\n")
+			return strings.Contains(said, "the policy for that is cleared") && !strings.Contains(said, "lane policy clear")
+		})
+		if v := again.status().Services[0]; v.Mode != session.ModeIsolated || w.names() != isolated {
+			t.Errorf("without its policy the session has moved: %+v", v)
+		}
+		_ = again.stop()
 		third := run(t, w.auto("box"))
 		if v := third.up().Services[0]; v.Mode != session.ModeShared {
 			t.Errorf("without the policy it begins as %+v", v)

@@ -56,6 +56,7 @@ type service struct {
 	since    string         // the claim is this session's, by its own clock; empty: it is not
 	from     string         // whom it was taken over from
 	notes    []string       // what its user should know of it
+	because  string         // the policy that has isolated it, in words; "" for none
 }
 
 func newService(o Service, log *slog.Logger, now time.Time) *service {
@@ -107,7 +108,25 @@ func (v *service) warn(text string) {
 func (v *service) told() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.Clone(v.notes)
+	out := slices.Clone(v.notes)
+	if v.because != "" {
+		out = append(out, v.because)
+	}
+	return out
+}
+
+// isolatedBy says by which policy it is isolated, or that there is none any more.
+func (v *service) isolatedBy(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.because = text
+}
+
+// policed says whether a policy has isolated it.
+func (v *service) policed() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.because != ""
 }
 
 // health is the local process's, as last seen.

@@ -233,7 +233,7 @@ func (s *session) register(ctx, life context.Context, parts *parts) error {
 		} else if _, ok := v.joined(); ok {
 			follow = append(follow, s.beside(life, parts, v))
 		} else {
-			follow = append(follow, s.watchStrays(life, parts, v))
+			follow = append(follow, s.watchStrays(life, parts, v), s.watchPolicy(v))
 		}
 		v.stop = parts.until(life, follow...)
 	}
