@@ -273,6 +273,9 @@ func (r *Relay) upgrade(w http.ResponseWriter, req *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if req.Header.Get(helloField) == "" { // a browser, or curl
+		return refuse(400, "a tunnel needs a WebSocket upgrade, as `lane up --relay` makes it")
+	}
 	var hi hello
 	if err := strict([]byte(req.Header.Get(helloField)), &hi); err != nil {
 		return refuse(400, "%s: %v", helloField, err)

@@ -74,7 +74,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 		{"no token", "no token", http.Header{"Authorization": {}}, 401},
 		{"a token of another scheme", "no token", http.Header{"Authorization": {"Basic YTpi"}}, 401},
 		{"a forged token", "signature", http.Header{"Authorization": {"Bearer forged/1"}}, 401},
-		{"no word of itself", helloField, http.Header{helloField: {}}, 400},
+		{"no word of itself", "a tunnel needs a WebSocket upgrade", http.Header{helloField: {}}, 400},
 		{"another version", "version", http.Header{helloField: {`{"v":2,"part":"control","agent":"a","install":"i"}`}}, 400},
 		{"a field that is not known", "unknown field", http.Header{helloField: {`{"v":1,"part":"control","agent":"a","install":"i","target":"10.0.0.1:22"}`}}, 400},
 		{"another part", "part", http.Header{helloField: {hi("admin", "a1", 1)}}, 400},

@@ -217,6 +217,9 @@ func (r *relay) prepare() error {
 	if o.Ports.First < 1 || o.Ports.Last > 65535 || o.Ports.First > o.Ports.Last {
 		return fmt.Errorf("relay: the ports %d-%d are no range", o.Ports.First, o.Ports.Last)
 	}
+	if err := r.portFree(); err != nil {
+		return err
+	}
 	router, err := lane.NewRouter(o.Policy)
 	if err != nil {
 		return err
@@ -228,6 +231,19 @@ func (r *relay) prepare() error {
 	}
 	r.tunnel, err = tunnel.NewRelay(tunnel.RelayConfig{TLS: o.TLS, Authority: authority{r}, Limits: o.Limits, Limited: r.limited, Admitted: r.admitted, Denied: r.denied, Force: o.Force, Log: o.Logger})
 	return err
+}
+
+// portFree says why no claim could have a port, before anybody asks for one.
+func (r *relay) portFree() error {
+	ln, err := r.listen()
+	var full *tunnel.Refusal
+	switch {
+	case err == nil:
+		return ln.Close()
+	case errors.As(err, &full):
+		return fmt.Errorf("relay: at %s every port of --ports, %d-%d, is in use: give it another range", r.o.Advertise, r.o.Ports.First, r.o.Ports.Last)
+	}
+	return fmt.Errorf("relay: claims cannot be registered at %s: --advertise has to be an address of this machine: %w", r.o.Advertise, err)
 }
 
 // dismiss ends the registry session if nothing is held by it any more. Claims of
