@@ -76,7 +76,7 @@ var of = map[string]values{
 	"lane kill --all":                {[]string{"maybe"}, []string{"true"}},
 	"lane unkill --all":              {[]string{"maybe"}, []string{"true"}},
 	"lane demo --rate":               {[]string{"0", "101", "x"}, []string{"100"}},
-	"lane doctor --probe":            {[]string{"", "%zz", "http://"}, []string{"127.0.0.1:1", "http://127.0.0.1:1/x"}},
+	"lane doctor --probe":            {[]string{"", "foo", "%zz", "http://"}, []string{"127.0.0.1:1", "http://127.0.0.1:1/x"}},
 	"lane doctor --service":          {[]string{"", "A_b=80", "a=x"}, []string{"order-service", "order-service=8080"}},
 	"lane explain --redis":           {[]string{"x", "http://a", "redis://u:secret@a"}, []string{"redis://127.0.0.1:1"}},
 	"lane explain --rules":           {[]string{"", "$none", "$dir"}, []string{"$rules", "active"}},
@@ -137,7 +137,7 @@ var wants = map[string][]string{
 	"lane explain --remote": {"--rules=active", "--entry=s"}, "lane explain --whitelisted": {"--rules=active", "--entry=s"},
 	"lane explain --redis": {"--rules=active"}, "lane explain --redis-prefix": {"--rules=active"}, "lane doctor --mode": {"--policy"},
 	"lane sidecar --weight": {"--register"}, "lane kill --drain": {"--deregister"}, "lane up --json": {"-d"}, "lane switch --clear": {"orders"},
-	"lane switch --wait": {"orders", "green"},
+	"lane switch --wait": {"orders", "green"}, "lane switch --cache-ttl": {"orders", "green", "--wait"}, "lane switch --watch": {"orders", "green", "--wait"},
 }
 
 // alone are flags that stand without what the command needs else.

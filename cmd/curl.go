@@ -31,7 +31,7 @@ by path. It exits 0 if they are the same and 1 if not; --diff=json prints JSON.
 		DisableFlagParsing: true,
 		ValidArgsFunction:  f.completeURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || args[0] == "-h" || args[0] == "--help" {
+			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
 			}
 			return runCurl(c.Context(), f, args)

@@ -76,7 +76,7 @@ relayed, for one whose services a relay registers; relay, gateway, sidecar for t
 	fl := c.Flags()
 	addFlag(c, &o.lane, "lane", "", aLane, "the lane that it is about")
 	addFlags(c, &o.services, "service,s", checked("NAME=PORT", checkService), "service and port of its local process")
-	addFlag(c, &o.probe, "probe", "", aURL, "send one tagged GET to it, and see whether the tag arrives")
+	addFlag(c, &o.probe, "probe", "", aProbe, "send one tagged GET to it, and see whether the tag arrives")
 	addFlag(c, &o.policy, "policy", "", one("WHOM", policyKinds()...), "print the least policy for a session (direct), or for relayed, relay, gateway, sidecar")
 	fl.Lookup("policy").NoOptDefVal = policyDirect
 	addFlag(c, &o.mode, "mode", "", one("MODE", config.Shared, config.Isolated, config.Auto), "with --policy: how it is registered, shared, isolated or auto")

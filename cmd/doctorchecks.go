@@ -90,6 +90,8 @@ func (d *diagnosis) checkSettings(context.Context) []doctor.Finding {
 func (d *diagnosis) checkRegistry(ctx context.Context) []doctor.Finding {
 	r := doctor.Registry{Err: d.closed}
 	if d.client == nil {
+		var wrong *consul.ValidationError
+		r.Wrong = errors.As(d.closed, &wrong)
 		return r.Findings()
 	}
 	r.Address, r.Source = d.client.Address(), d.settings.Source("consul.address")

@@ -6,7 +6,6 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/consul"
-	"lane/pkg/lane"
 )
 
 // Whom a policy is for.
@@ -96,7 +95,7 @@ func (o *doctorOptions) directRights(s *config.Settings, services []string) ([]c
 	if s.Lane == "" {
 		return nil, usagef("say which: --lane dev-alice", "a policy for services is one for a lane")
 	}
-	name, err := lane.ParseName(s.Lane)
+	name, err := readLane(s.Lane)
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,7 @@ func usagef(hint, format string, a ...any) error {
 type noSessionError struct {
 	lane, running string
 	last          string // how the last one has ended by itself, if it did
+	byTag         bool   // LANE_TAG names it, and nothing else
 }
 
 func (e *noSessionError) Error() string {
@@ -51,11 +52,15 @@ func (e *noSessionError) Error() string {
 }
 
 func (e *noSessionError) none() string {
+	from := ""
+	if e.byTag {
+		from = " (LANE_TAG)"
+	}
 	switch {
 	case e.running != "":
-		return "no session of lane " + e.lane + " runs on this machine, only of " + e.running
+		return "no session of lane " + e.lane + from + " runs on this machine, only of " + e.running
 	case e.lane != "":
-		return "no session of lane " + e.lane + " runs on this machine"
+		return "no session of lane " + e.lane + from + " runs on this machine"
 	}
 	return "no session runs on this machine"
 }
@@ -108,6 +113,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		name        *lane.NameError
 		settings    *config.Invalid
 		validation  *consul.ValidationError
+		dir         *config.DirError
 		none        *noSessionError
 		noData      *noDataError
 		unfit       *ca.UnfitError
@@ -162,6 +168,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitUsage, "", false
 	case errors.As(err, &settings):
 		return exitUsage, "`lane config` shows every setting and where it comes from", false
+	case errors.As(err, &dir):
+		return exitUsage, "docs/settings.md says what each of the two directories is for; unset, there is a good one", false
 	case errors.As(err, &validation):
 		return exitUsage, validation.Fix, false
 	case errors.As(err, &none):

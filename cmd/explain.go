@@ -243,7 +243,7 @@ func (f *factory) tagOf(ctx context.Context, s *config.Settings, target *url.URL
 		return tag, nil
 	}
 	if s.Lane != "" {
-		name, err := lane.ParseName(s.Lane)
+		name, err := readLane(s.Lane)
 		return lane.Tag{Kind: lane.TagLane, Lane: name, Raw: s.Lane}, err
 	}
 	all, silent, err := f.sessions(ctx)

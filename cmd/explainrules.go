@@ -15,6 +15,7 @@ import (
 	"lane/pkg/printer"
 	"lane/pkg/proxy"
 	"lane/pkg/rules"
+	"lane/pkg/traffic"
 
 	"github.com/spf13/cobra"
 )
@@ -68,6 +69,7 @@ type colored struct {
 	tag     lane.Tag
 	strip   []string // headers that the gateway takes off
 	routing *proxy.Routing
+	note    string
 	fixed   bool // its service has upstreams of the route
 }
 
@@ -181,6 +183,11 @@ func explainOffline(f *factory, o *explainOptions, s *config.Settings, target *u
 }
 
 func (f *factory) printColored(o *explainOptions, target *url.URL, c *colored, ex *lane.Explanation) error {
+	if c.note != "" {
+		if _, err := fmt.Fprintf(f.io.Err, "note: %s\n", c.note); err != nil {
+			return err
+		}
+	}
 	out := printer.NewExplanation(target.String(), c.tag, ex)
 	out.Color = c.ExplainedColor
 	return f.printExplanation(o.json, out)
@@ -263,6 +270,9 @@ func (o *colorOptions) enter(out *colored, set *rules.Set, target *url.URL) (str
 	host := strings.ToLower(strings.TrimSuffix(target.Hostname(), "."))
 	switch {
 	case o.entry != "":
+		if !strings.EqualFold(host, o.entry) {
+			out.note = fmt.Sprintf("it is explained as it enters at %s (--entry): %s of the URL is the Host that the rules see, and names no service", o.entry, traffic.Printable(target.Host))
+		}
 		return o.entry, nil
 	case slices.Contains(entries, host):
 		return host, nil

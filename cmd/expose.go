@@ -10,7 +10,6 @@ import (
 
 	"lane/pkg/childenv"
 	"lane/pkg/config"
-	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/session"
 
@@ -59,7 +58,7 @@ func runExpose(ctx context.Context, f *factory, laneName, what string, flags []c
 	if s.Lane == "" {
 		return usagef(hint, "which lane? --lane says it, or LANE_TAG")
 	}
-	name, err := lane.ParseName(s.Lane)
+	name, err := readLane(s.Lane)
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	}
 	ln, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return &session.PortError{What: "the gateway", Addr: o.listen, Err: err}
+		return &session.PortError{What: "the gateway", Addr: o.listen, From: "--listen", Err: err}
 	}
 	var inForce *gateway.Rules
 	if set == nil {

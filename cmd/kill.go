@@ -126,7 +126,7 @@ func runKill(ctx context.Context, f *factory, o *killOptions) error {
 // switching is what kill and unkill begin with.
 func (f *factory) switching(name string, all bool) (lane.Name, *consul.Client, error) {
 	if !all {
-		if _, err := lane.ParseName(name); err != nil {
+		if _, err := readLane(name); err != nil {
 			return "", nil, err
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"lane/pkg/ca"
 	"lane/pkg/config"
 	"lane/pkg/consul"
-	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/token"
 	"lane/pkg/tracemap"
@@ -35,7 +34,7 @@ func anyText(word string) kind[string] { return checked(word, func(string) error
 // The kinds of values.
 var (
 	aLane = checked("LANE", func(s string) error {
-		_, err := lane.ParseName(s)
+		_, err := readLane(s)
 		return err
 	})
 	aService    = checked("SERVICE", config.CheckServiceName)
@@ -52,7 +51,7 @@ var (
 	aHost       = checked("HOST", ca.CheckHost)
 	anAdminHost = checked("HOST", adminport.CheckHost)
 	aRedis      = checked("URL", checkRedis)
-	aURL        = checked("URL", func(s string) error { _, err := readURL(s); return err })
+	aProbe      = checked("URL", checkProbe)
 	aProposal   = checked("ID", checkProposal)
 	aUser       = checked("NAME", token.CheckUser)
 	laneList    = kind[[]string]{"LANES", patterns(token.CheckLane)}
@@ -198,6 +197,16 @@ func patterns(check func(string) error) func(string) ([]string, error) {
 }
 
 // readRoute reads [HOST][/PREFIX]=SERVICE, or SERVICE alone.
+// checkProbe wants a URL that can be seen to be one: a word alone is a slip, or a
+// service, which only the lane's proxy finds.
+func checkProbe(text string) error {
+	if !strings.ContainsAny(text, "./:") {
+		return fmt.Errorf("%q is no URL such as http://gateway.test.example/headers", text)
+	}
+	_, err := readURL(text)
+	return err
+}
+
 func readRoute(text string) (proxy.Route, error) {
 	where, service, ok := strings.Cut(text, "=")
 	if !ok {

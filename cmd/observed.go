@@ -108,7 +108,7 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 		Rev:   func() adminport.Rev { return revOf(r.rules, r.own) },
 		Ready: []adminport.Check{{Name: "registry", Ask: w.watcher.Ready}}})
 	if err != nil {
-		return nil, &session.PortError{What: "the admin port", Addr: o.admin, Err: err}
+		return nil, &session.PortError{What: "the admin port", Addr: o.admin, From: "--admin", Err: err}
 	}
 	if o.announce {
 		reg, err := announcement(r.as, r.front, w.admin.Addr())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"lane/pkg/config"
@@ -104,8 +105,8 @@ func newPolicySetCmd(f *factory) *cobra.Command {
 				return err
 			}
 			p := consul.ServicePolicy{Service: args[0], Mode: args[1], By: s.Owner, Since: f.now().Format(time.RFC3339), Note: note}
-			return f.changePolicy(asJSON, p, func(client *consul.Client) error { return client.SetPolicy(c.Context(), p) },
-				"lanes of "+p.Service+" are registered "+p.Mode+", from their next start on")
+			said := "lanes of " + p.Service + " are registered " + p.Mode + ", from their next start on"
+			return f.changePolicy(asJSON, p, func(client *consul.Client) error { return client.SetPolicy(c.Context(), p) }, &said)
 		},
 		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			switch len(args) {
@@ -130,8 +131,14 @@ func newPolicyClearCmd(f *factory) *cobra.Command {
 		Example: `  lane policy clear order-service`,
 		Args:    takes("SERVICE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return f.changePolicy(asJSON, consul.ServicePolicy{}, func(client *consul.Client) error { return client.ClearPolicy(c.Context(), args[0]) },
-				"lanes of "+args[0]+" begin under its own name, from their next start on")
+			said := "lanes of " + args[0] + " begin under its own name, from their next start on"
+			return f.changePolicy(asJSON, consul.ServicePolicy{}, func(client *consul.Client) error {
+				all, _, err := client.ServicePolicies(c.Context())
+				if err == nil && !slices.ContainsFunc(all, func(p consul.ServicePolicy) bool { return p.Service == args[0] }) {
+					said += " (no change)"
+				}
+				return client.ClearPolicy(c.Context(), args[0])
+			}, &said)
 		},
 		ValidArgsFunction: f.completePolicies,
 	}
@@ -140,7 +147,7 @@ func newPolicyClearCmd(f *factory) *cobra.Command {
 }
 
 // changePolicy makes a change and says what it means; p is what stands then.
-func (f *factory) changePolicy(asJSON bool, p consul.ServicePolicy, change func(*consul.Client) error, said string) error {
+func (f *factory) changePolicy(asJSON bool, p consul.ServicePolicy, change func(*consul.Client) error, said *string) error {
 	client, err := f.registry()
 	if err != nil {
 		return err
@@ -155,7 +162,7 @@ func (f *factory) changePolicy(asJSON bool, p consul.ServicePolicy, change func(
 	case asJSON:
 		return f.printJSON(newPolicyResult(p))
 	}
-	_, err = fmt.Fprintln(f.io.Out, said)
+	_, err = fmt.Fprintln(f.io.Out, *said)
 	return err
 }
 

@@ -40,7 +40,7 @@ and answers only requests that name it by an address of this machine.`,
 func runRegistry(ctx context.Context, f *factory, o *registryOptions) error {
 	ln, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return &session.PortError{What: "the registry", Addr: o.listen, Err: err}
+		return &session.PortError{What: "the registry", Addr: o.listen, From: "--listen", Err: err}
 	}
 	if ip, err := netip.ParseAddrPort(ln.Addr().String()); err == nil && !ip.Addr().IsLoopback() {
 		fmt.Fprintln(f.io.Err, "lane: this registry has no access control, and other machines can reach it")

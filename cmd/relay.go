@@ -111,7 +111,7 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	}
 	ln, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return &session.PortError{What: "the relay", Addr: o.listen, Err: err}
+		return &session.PortError{What: "the relay", Addr: o.listen, From: "--listen", Err: err}
 	}
 	figures := &relay.Figures{}
 	seen, err := f.observe(at, &o.observed, &router{as: consul.RelayService, front: announced(ln.Addr(), ip), relay: func() metrics.Relay {

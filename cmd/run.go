@@ -32,7 +32,7 @@ was tested, and the pitfalls.`,
 		Example:            `  lane run -- npm test`,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || args[0] == "-h" || args[0] == "--help" {
+			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
 			}
 			return runRun(c.Context(), f, args)

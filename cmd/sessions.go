@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"lane/pkg/control"
-	"lane/pkg/lane"
 
 	"github.com/spf13/cobra"
 )
@@ -28,9 +27,11 @@ func (f *factory) session(ctx context.Context, name string) (control.Found, erro
 	if err != nil {
 		return control.Found{}, err
 	}
+	given := name
 	if name, err = f.named(name); err != nil {
 		return control.Found{}, err
 	}
+	none := &noSessionError{lane: name, byTag: given == "" && name != ""}
 	var fit []control.Found
 	for _, s := range all {
 		if name == "" || string(s.Status.Lane) == name {
@@ -41,9 +42,11 @@ func (f *factory) session(ctx context.Context, name string) (control.Found, erro
 	case len(fit) == 0 && silent != nil:
 		return control.Found{}, silent // it may be the one
 	case len(fit) == 0 && name != "" && len(all) > 0:
-		return control.Found{}, &noSessionError{lane: name, running: lanes(all), last: f.lastWords(name)}
+		none.running, none.last = lanes(all), f.lastWords(name)
+		return control.Found{}, none
 	case len(fit) == 0:
-		return control.Found{}, &noSessionError{lane: name, last: f.lastWords(name)}
+		none.last = f.lastWords(name)
+		return control.Found{}, none
 	case name != "":
 		// Any session of a lane has a proxy that colors with it; the oldest one.
 		return fit[0], f.noteSilent(silent)
@@ -62,7 +65,7 @@ func (f *factory) named(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	if _, err := lane.ParseName(name); err != nil {
+	if _, err := readLane(name); err != nil {
 		return "", usagef("`lane ls` lists the lanes", "%s%v", where, err)
 	}
 	return name, nil

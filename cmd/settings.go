@@ -48,6 +48,9 @@ func (f *factory) runtimeDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := config.CheckRuntimeDir(dir); err != nil {
+		return "", err
+	}
 	if err := config.MakePrivate(dir); err != nil {
 		return "", fmt.Errorf("the place for the sockets of sessions: %w; LANE_RUNTIME_DIR names another place", err)
 	}

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 
-	"lane/pkg/lane"
 	"lane/pkg/printer"
 
 	"github.com/spf13/cobra"
@@ -31,7 +30,7 @@ func newShowCmd(f *factory) *cobra.Command {
 }
 
 func runShow(ctx context.Context, f *factory, o *showOptions) error {
-	name, err := lane.ParseName(o.lane)
+	name, err := readLane(o.lane)
 	if err != nil {
 		return err
 	}

@@ -88,11 +88,11 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	defer at.client.Close()
 	in, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return &session.PortError{What: "the sidecar", Addr: o.listen, Err: err}
+		return &session.PortError{What: "the sidecar", Addr: o.listen, From: "--listen", Err: err}
 	}
 	out, err := net.Listen("tcp", o.outbound)
 	if err != nil {
-		return errors.Join(&session.PortError{What: "the sidecar's proxy", Addr: o.outbound, Err: err}, in.Close())
+		return errors.Join(&session.PortError{What: "the sidecar's proxy", Addr: o.outbound, From: "--outbound", Err: err}, in.Close())
 	}
 	if ip, err := netip.ParseAddrPort(out.Addr().String()); err == nil && !ip.Addr().IsLoopback() {
 		fmt.Fprintln(f.io.Err, "lane: the application's proxy asks nobody who he is, and other machines can reach it")

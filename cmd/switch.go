@@ -67,6 +67,11 @@ if a switch stands in the registry in a form that cannot be read.`,
 			if len(args) > 1 {
 				o.group = args[1]
 			}
+			for _, name := range []string{"cache-ttl", "watch"} {
+				if c.Flags().Changed(name) && !o.wait {
+					return usagef("add --wait", "--%s goes with --wait", name)
+				}
+			}
 			return runSwitch(c.Context(), f, o)
 		},
 	}

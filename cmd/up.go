@@ -109,7 +109,7 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 	if err != nil {
 		return err
 	}
-	name, err := lane.ParseName(s.Lane)
+	name, err := readLane(s.Lane)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 	opts := session.Options{
 		Lane: name, Mode: s.Register, TakeOver: o.takeOver, Join: o.join, Owner: s.Owner, Host: host, Install: install,
 		Env: s.Env, Tenant: s.Tenant, Zone: s.Zone, Version: s.Version,
-		Proxy: s.Proxy, ProxyFixed: s.Source("proxy") != "default", Registry: f.consulConfig(s),
+		Proxy: s.Proxy, ProxyFixed: s.Source("proxy") != "default", ProxyFrom: s.Source("proxy"), Registry: f.consulConfig(s),
 		Policy: s.Policy(), Sticky: s.StickyKey(), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
 		Opens: s.Mitm, Bodies: o.bodies, Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
 		Command: o.command, In: f.io.In, Out: iostreams.ForChild(f.io.Out), Err: iostreams.ForChild(f.io.Err),

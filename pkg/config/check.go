@@ -256,6 +256,9 @@ func checkConsulAddress(v string) (string, error) {
 	if !ok {
 		rest = v
 		if _, port, err := net.SplitHostPort(v); err != nil || port == "" {
+			if host := strings.Trim(strings.TrimSuffix(v, ":"), "[]"); CheckHost(host) != nil {
+				return "", fmt.Errorf("%q is no address such as 10.0.0.5:8500 or https://consul.test.example", redacted(v))
+			}
 			return "", fmt.Errorf("%q has no port; say %s", v, net.JoinHostPort(strings.Trim(strings.TrimSuffix(v, ":"), "[]"), "8500"))
 		}
 	}
@@ -302,7 +305,18 @@ func checkMeta(v string) (string, error) {
 	return v, nil
 }
 
+// redacted is a value that may be an address with a password in it.
+func redacted(v string) string {
+	if at := strings.LastIndexByte(v, '@'); at >= 0 {
+		return "***" + v[at:]
+	}
+	return v
+}
+
 func checkOwner(v string) (string, error) {
+	if strings.TrimSpace(v) == "" {
+		return "", fmt.Errorf("%q is empty; say who holds the lane, such as alice", v)
+	}
 	if len(v) > 128 {
 		return "", fmt.Errorf("longer than 128 bytes")
 	}
@@ -328,9 +342,9 @@ func checkAdvertise(v string) (string, error) {
 		if _, _, err := net.SplitHostPort(v); err == nil {
 			return "", fmt.Errorf("%q: an IP address without a port; each service gets a port of its own", v)
 		}
-		return "", fmt.Errorf("%q is no IP address", v)
+		return "", fmt.Errorf("%q is no IP address such as 10.2.0.77", v)
 	case ip.IsUnspecified() || ip.IsMulticast():
-		return "", fmt.Errorf("%q cannot be dialled by others", v)
+		return "", fmt.Errorf("%q cannot be dialled by others; say an address of this machine, such as 10.2.0.77", v)
 	case ip.Zone() != "":
 		return "", fmt.Errorf("%q: a zone means nothing on another machine", v)
 	}

@@ -33,7 +33,7 @@ func UserFile(configDir string) string {
 // install id, logs, records of sessions. LANE_STATE_DIR names another place.
 func StateDir(s System) (string, error) {
 	if d := s.Getenv("LANE_STATE_DIR"); d != "" {
-		return filepath.Abs(d)
+		return fullPath("LANE_STATE_DIR", d)
 	}
 	// A relative path in one of the XDG variables is to be ignored, says their
 	// specification.
@@ -62,7 +62,7 @@ func StateDir(s System) (string, error) {
 // names another place.
 func RuntimeDir(s System) (string, error) {
 	if d := s.Getenv("LANE_RUNTIME_DIR"); d != "" {
-		return filepath.Abs(d)
+		return fullPath("LANE_RUNTIME_DIR", d)
 	}
 	if d := s.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
 		return filepath.Join(d, "lane"), nil
@@ -71,6 +71,27 @@ func RuntimeDir(s System) (string, error) {
 		return filepath.Join(s.Temp, "lane"), nil
 	}
 	return filepath.Join(s.Temp, fmt.Sprintf("lane-%d", s.UID)), nil
+}
+
+// DirError says that a variable names no place that this program can use.
+type DirError struct{ Name, Why string }
+
+func (e *DirError) Error() string { return e.Name + ": " + e.Why }
+
+// fullPath refuses a relative one: each directory would have sessions of its own, which
+// none of the others could see or end.
+func fullPath(name, dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		return "", &DirError{name, fmt.Sprintf("%q is not a full path: each directory would have another one", dir)}
+	}
+	return filepath.Clean(dir), nil
+}
+
+// CheckRuntimeDir says so when the sockets of sessions in dir would have paths that are
+// too long, before anything is made.
+func CheckRuntimeDir(dir string) error {
+	_, err := SocketPath(dir, "4194304.sock.new")
+	return err
 }
 
 // MakePrivate makes dir, for this user alone, and checks that it is: in a
@@ -109,7 +130,7 @@ const maxSocket = 103
 func SocketPath(dir, name string) (string, error) {
 	p := filepath.Join(dir, name)
 	if len(p) > maxSocket {
-		return "", fmt.Errorf("socket path %s is longer than %d bytes; set LANE_RUNTIME_DIR to a shorter directory", p, maxSocket)
+		return "", &DirError{"LANE_RUNTIME_DIR", fmt.Sprintf("socket path %s is longer than %d bytes; set it to a shorter directory", p, maxSocket)}
 	}
 	return p, nil
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -84,6 +85,28 @@ func TestMakePrivate(t *testing.T) {
 		if err := MakePrivate(dir); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
 			t.Errorf("another's: %v", err)
 		}
+	}
+}
+
+// A relative directory, and one whose sockets could not be made, are refused.
+func TestDirsThatAreNone(t *testing.T) {
+	for _, name := range []string{"LANE_STATE_DIR", "LANE_RUNTIME_DIR"} {
+		s := System{GOOS: "linux", Home: "/home/a", Temp: "/tmp", Getenv: func(k string) string { return map[string]string{name: "rel"}[k] }}
+		dir := StateDir
+		if name == "LANE_RUNTIME_DIR" {
+			dir = RuntimeDir
+		}
+		var bad *DirError
+		if got, err := dir(s); !errors.As(err, &bad) || bad.Name != name || !strings.Contains(bad.Why, `"rel"`) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	var bad *DirError
+	if err := CheckRuntimeDir("/" + strings.Repeat("x", 90)); !errors.As(err, &bad) {
+		t.Errorf("a long directory: %v", err)
+	}
+	if err := CheckRuntimeDir("/run/user/1000/lane"); err != nil {
+		t.Error(err)
 	}
 }
 

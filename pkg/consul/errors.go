@@ -104,10 +104,14 @@ func (e *DeniedError) Unwrap() error { return e.Err }
 // ValidationError names a value that cannot be used, why, and what to do.
 type ValidationError struct {
 	Field, Value, Why, Fix string
+	Secret                 bool // Value is one: it is not shown
 }
 
 func (e *ValidationError) Error() string {
 	msg := fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Why)
+	if e.Secret {
+		msg = e.Field + ": " + e.Why
+	}
 	if e.Fix != "" {
 		msg += "; " + e.Fix
 	}

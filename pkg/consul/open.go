@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hashicorp/consul/api"
 )
@@ -190,14 +191,24 @@ func readToken(cfg Config, env func(string) string) (string, error) {
 			return "", &ValidationError{Field: field, Value: file, Why: err.Error(), Fix: "write the token into it, or unset it"}
 		}
 		if token := strings.TrimSpace(string(data)); token != "" {
-			return token, nil
+			return token, checkToken(field+" "+file, token)
 		}
 		return "", &ValidationError{Field: field, Value: file, Why: "is empty", Fix: "write the token into it, or unset it"}
 	}
 	if cfg.Token != "" {
-		return cfg.Token, nil
+		return cfg.Token, checkToken("token", cfg.Token)
 	}
-	return env(api.HTTPTokenEnvName), nil
+	token := env(api.HTTPTokenEnvName)
+	return token, checkToken(api.HTTPTokenEnvName, token)
+}
+
+// checkToken refuses a token that no request could bear: the client library says of one
+// that the registry cannot be reached.
+func checkToken(field, token string) error {
+	if i := strings.IndexFunc(token, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); i >= 0 {
+		return &ValidationError{Field: field, Why: fmt.Sprintf("the token has a control character (a line end?) as character %d: it has to be one line", 1+utf8.RuneCountInString(token[:i])), Secret: true}
+	}
+	return nil
 }
 
 type address struct{ scheme, hostport, socket, prefix string }

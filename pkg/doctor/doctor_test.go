@@ -40,6 +40,7 @@ func compare(t *testing.T, name string, got []Finding, wants ...want) {
 
 func TestRegistryFindings(t *testing.T) {
 	compare(t, "away", Registry{Address: "http://c:8500", Source: "default", Err: errors.New("refused")}.Findings(), want{Away, "http://c:8500, the default"})
+	compare(t, "not asked", Registry{Err: errors.New("CONSUL_HTTP_TOKEN: bad"), Wrong: true}.Findings(), want{Wrong, "CONSUL_HTTP_TOKEN: bad"})
 	compare(t, "no leader", Registry{Address: "http://c:8500"}.Findings(), want{Wrong, "no leader"})
 	compare(t, "well", Registry{Leader: "x", Version: "1.14.11", Address: "a", Source: "lane.yaml:3"}.Findings(), want{Well, "Consul 1.14.11 answers"})
 	compare(t, "well, unknown version", Registry{Leader: "x"}.Findings(), want{Well, "it answers"})

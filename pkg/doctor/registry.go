@@ -12,6 +12,7 @@ type Registry struct {
 	Address string
 	Source  string // where the address comes from
 	Err     error  // no answer, or none of a registry
+	Wrong   bool   // Err is a mistake in the settings: nothing was asked
 	Leader  string // empty: it answers and knows none
 	Version string // empty: the token may not read it
 }
@@ -20,6 +21,8 @@ type Registry struct {
 func (r Registry) Findings() []Finding {
 	const check = "registry"
 	switch {
+	case r.Err != nil && r.Wrong:
+		return []Finding{{check, Wrong, r.Err.Error() + "; the checks that ask it were left out", where(r.Address, r.Source), "mend it; nothing was asked of the registry"}}
 	case r.Err != nil:
 		return []Finding{{check, Away, r.Err.Error() + "; the checks that ask it were left out", where(r.Address, r.Source),
 			"start it, or name another with CONSUL_HTTP_ADDR; `lane registry` runs one here"}}

@@ -62,6 +62,8 @@ type Options struct {
 	// free port is taken when it is in use.
 	Proxy      string
 	ProxyFixed bool
+	// ProxyFrom is what asked for that address, for messages: --proxy, lane.yaml:3.
+	ProxyFrom string
 
 	// Relay is how the session comes into an environment that cannot reach this
 	// machine; nil: it registers by itself.
@@ -193,11 +195,16 @@ func (e *NotOursError) Error() string {
 // PortError says that a listener could not be opened.
 type PortError struct {
 	What, Addr string
+	From       string // the flag, or what else says so; empty: nothing has
 	Err        error
 }
 
 func (e *PortError) Error() string {
-	return fmt.Sprintf("%s cannot listen on %s: %v", e.What, e.Addr, e.Err)
+	from := ""
+	if e.From != "" {
+		from = " (" + e.From + ")"
+	}
+	return fmt.Sprintf("%s cannot listen on %s%s: %v", e.What, e.Addr, from, e.Err)
 }
 func (e *PortError) Unwrap() error { return e.Err }
 

@@ -120,11 +120,11 @@ func (s *session) surely(ctx context.Context, f func(context.Context) error) err
 func (s *session) listenProxy() (net.Listener, error) {
 	host, port, err := net.SplitHostPort(s.o.Proxy)
 	if err != nil {
-		return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, Err: err}
+		return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, From: s.o.ProxyFrom, Err: err}
 	}
 	n, err := strconv.Atoi(port)
 	if err != nil {
-		return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, Err: err}
+		return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, From: s.o.ProxyFrom, Err: err}
 	}
 	const tries = 100
 	for i := 0; ; i++ {
@@ -136,7 +136,7 @@ func (s *session) listenProxy() (net.Listener, error) {
 			return ln, nil
 		}
 		if n == 0 || s.o.ProxyFixed || i == tries || !inUse(err) {
-			return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, Err: err}
+			return nil, &PortError{What: "the coloring proxy", Addr: s.o.Proxy, From: s.o.ProxyFrom, Err: err}
 		}
 		n++
 	}
