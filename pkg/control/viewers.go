@@ -22,7 +22,7 @@ const (
 // they wait for, or with the next one: else they would know no more of it than that
 // its socket is gone, and neither why nor what it was like at last.
 type viewers struct {
-	ended context.Context
+	ended <-chan struct{}
 	last  func() string // the session's last status; asked once it has ended
 
 	mu     sync.Mutex
@@ -32,7 +32,7 @@ type viewers struct {
 }
 
 func newViewers(ended context.Context, sess Session) *viewers {
-	return &viewers{ended: ended, there: map[string]time.Time{}, told: map[string]bool{}, change: make(chan struct{}, 1),
+	return &viewers{ended: ended.Done(), there: map[string]time.Time{}, told: map[string]bool{}, change: make(chan struct{}, 1),
 		last: sync.OnceValue(func() string {
 			b, err := json.Marshal(sess.Status(context.WithoutCancel(ended)))
 			if err != nil {
@@ -42,10 +42,20 @@ func newViewers(ended context.Context, sess Session) *viewers {
 		})}
 }
 
+// over says that the session has ended.
+func (v *viewers) over() bool {
+	select {
+	case <-v.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // only lets nobody in after the end but who is told of it.
 func (v *viewers) only(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if v.ended.Err() != nil && !v.knows(r.Header.Get(headerViewer)) {
+		if v.over() && !v.knows(r.Header.Get(headerViewer)) {
 			panic(http.ErrAbortHandler) // to a caller that is how a session looks that is gone
 		}
 		next.ServeHTTP(w, r)
@@ -96,7 +106,7 @@ func (v *viewers) seen(id string, goesOn time.Duration) {
 
 // tell puts the end into an answer, if it has come.
 func (v *viewers) tell(w http.ResponseWriter, r *http.Request) {
-	if v.ended.Err() != nil && r.Header.Get(headerViewer) != "" {
+	if v.over() && r.Header.Get(headerViewer) != "" {
 		w.Header().Set(headerEnd, v.last())
 	}
 }
