@@ -294,18 +294,30 @@ func laneNamed(e *Exchange) string {
 	return string(e.Lane)
 }
 
-// routeNames are what may stand behind route:, with the words for each.
-var routeNames = map[string][]string{
-	"lane": {RouteLane}, "base": {RouteBase}, "baseline": {RouteBase},
-	"fallback": {RouteFallback}, "fb": {RouteFallback}, "base~fb": {RouteFallback},
-	"killed": {RouteKilled}, "base~ks": {RouteKilled},
-	"guard": {RouteGuard}, "ext": {RouteExternal}, "external": {RouteExternal},
-	"err": {RouteError}, "error": {RouteError},
+// routesNamed are the words for what may stand behind route:, nil if it is none.
+func routesNamed(v string) []string {
+	switch v {
+	case "lane":
+		return []string{RouteLane}
+	case "base", "baseline":
+		return []string{RouteBase}
+	case "fallback", "fb", "base~fb":
+		return []string{RouteFallback}
+	case "killed", "base~ks":
+		return []string{RouteKilled}
+	case "guard":
+		return []string{RouteGuard}
+	case "ext", "external":
+		return []string{RouteExternal}
+	case "err", "error":
+		return []string{RouteError}
+	}
+	return nil
 }
 
 func routeKey(v string) (test, error) {
-	words, ok := routeNames[strings.ToLower(v)]
-	if !ok {
+	words := routesNamed(strings.ToLower(v))
+	if words == nil {
 		return nil, fmt.Errorf("%q is no route", v)
 	}
 	return func(e *Exchange) bool {
