@@ -105,6 +105,8 @@ var of = map[string]values{
 	"lane rules history --limit":     {[]string{"", "0", "x"}, []string{"1"}},
 	"lane sidecar --access-log":      {[]string{"", "$dir", "$none/x"}, []string{"$none", "-"}},
 	"lane sidecar --app":             {[]string{"", "foo", "0", "a:0", ":8080"}, []string{"8080", "127.0.0.1:8080"}},
+	"lane sidecar --redis":           {[]string{"x", "http://a", "redis://u:secret@a"}, []string{"redis://127.0.0.1:1"}},
+	"lane sidecar --rules":           {[]string{"", "$none", "$dir"}, []string{"$rules", "registry"}},
 	"lane sidecar --service":         {[]string{"", "a b", "A_b"}, []string{"order-service"}},
 	"lane sidecar --traces":          {[]string{"0", "x"}, []string{"1"}},
 	"lane sidecar --trace-ttl":       {[]string{"0s", "x", "25h"}, []string{"1s"}},
@@ -136,7 +138,7 @@ var wants = map[string][]string{
 	"lane explain --rules": {"--entry=s"}, "lane explain --entry": {"--rules=active"}, "lane explain --config": {"--rules=active"}, "lane explain --route": {"--rules=active"},
 	"lane explain --remote": {"--rules=active", "--entry=s"}, "lane explain --whitelisted": {"--rules=active", "--entry=s"},
 	"lane explain --redis": {"--rules=active"}, "lane explain --redis-prefix": {"--rules=active"}, "lane doctor --mode": {"--policy"},
-	"lane sidecar --weight": {"--register"}, "lane kill --drain": {"--deregister"}, "lane up --json": {"-d"}, "lane switch --clear": {"orders"},
+	"lane sidecar --weight": {"--register"}, "lane sidecar --redis": {"--rules=registry"}, "lane sidecar --redis-prefix": {"--rules=registry"}, "lane kill --drain": {"--deregister"}, "lane up --json": {"-d"}, "lane switch --clear": {"orders"},
 	"lane switch --wait": {"orders", "green"}, "lane switch --cache-ttl": {"orders", "green", "--wait"}, "lane switch --watch": {"orders", "green", "--wait"},
 }
 

@@ -24,6 +24,7 @@ type routerRev struct {
 	Refused  int    `json:"refused,omitempty"` // an active revision that does not hold here
 	Why      string `json:"why,omitempty"`
 	Own      bool   `json:"own,omitempty"` // it has a file's, and follows none in the registry
+	Follows  bool   `json:"follows,omitempty"`
 }
 
 // adminLimit bounds one answer of a router's admin listener.

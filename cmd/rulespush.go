@@ -48,7 +48,7 @@ already makes no revision. If somebody else's revision comes in between, nothing
 written; with --base N, also if another revision than N is active when it begins.
 
 With --wait it shows which revision each gateway has applied, and exits 1 if one of
-them does not apply the new one in that time. Sidecars color nothing: they have none.
+them does not apply the new one in that time. A sidecar without --rules has none.
 A gateway that was started with --rules FILE does not follow them, and is not waited for.`,
 		Example: `  lane rules push rules.yaml --note 'buyers of the new checkout'
   lane rules push rules.yaml --wait 10s`,
@@ -229,7 +229,7 @@ func (a *admin) stateOf(ctx context.Context, r consul.Router, revision int) rout
 		s.State, s.Why = routerSilent, err.Error()
 	case rev.Own:
 		s.State, s.Why = routerOwn, "it has the rules of a file (--rules), and does not follow these"
-	case r.Service == consul.SidecarService && rev.Revision == 0 && rev.Refused == 0:
+	case r.Service == consul.SidecarService && !rev.Follows && rev.Revision == 0 && rev.Refused == 0:
 		s.State = routerNone
 	case rev.Revision >= revision: // a newer one may have come in between
 		s.State = routerApplied

@@ -18,6 +18,7 @@ import (
 	"lane/pkg/session"
 	"lane/pkg/sidecar"
 	"lane/pkg/tracemap"
+	"lane/pkg/whitelist"
 
 	"github.com/spf13/cobra"
 )
@@ -31,6 +32,8 @@ type sidecarOptions struct {
 	traces   int
 	ttl      time.Duration
 	stamped  bool
+	rules    string
+	lists    listOptions
 	probes   []string
 	drain    time.Duration
 	register bool
@@ -50,7 +53,12 @@ application's own calls go through the sidecar's proxy (HTTP_PROXY), which gives
 them that tag again and routes them.
 
 The application has to pass on one trace header: traceparent, b3, x-b3-traceid,
-uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.`,
+uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.
+
+With --rules the service is an entry: a request without a tag, of a trace that has
+none, gets its lane from the rules whose entry the service is, and goes to that
+lane's instance of the service if there is one. "registry" takes the active rules
+(lane rules push), and each later revision within moments.`,
 		Example: `  lane sidecar --service order-service --app 127.0.0.1:8080 --listen 0.0.0.0:9080
   lane sidecar --service order-service --app 8080 --register --zone eu-1
   HTTP_PROXY=http://127.0.0.1:9081 ./order-service`,
@@ -65,6 +73,8 @@ uber-trace-id, sw8, x-datadog-trace-id, x-amzn-trace-id or x-request-id.`,
 	addFlag(c, &o.traces, "traces", strconv.Itoa(tracemap.DefaultSize), number(1, 100_000_000), "how many traces are kept; the oldest go first")
 	addFlag(c, &o.ttl, "trace-ttl", "10m", duration(time.Second, 24*time.Hour), "how long a trace is kept after its last request")
 	c.Flags().BoolVar(&o.stamped, "stamped", false, "the entry gives each request a tag: count those without as lost")
+	addFlag(c, &o.rules, "rules", "", kind[string]{"registry|FILE", readRulesSource}, "color requests without a tag by the rules whose entry is the service")
+	o.lists.flags(c)
 	addFlags(c, &o.probes, "probe", aPath, "path that is answered here: 200 while the application's port accepts")
 	addFlag(c, &o.drain, "drain", "30s", duration(0, longest), "how long the end waits for requests under way")
 	c.Flags().BoolVar(&o.register, "register", false, "register the service with the sidecar's address, for as long as it runs")
@@ -86,6 +96,11 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 		return err
 	}
 	defer at.client.Close()
+	colors, err := o.colors(ctx, f, at)
+	if err != nil {
+		return err
+	}
+	defer colors.close()
 	in, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return &session.PortError{What: "the sidecar", Addr: o.listen, From: "--listen", Err: err}
@@ -106,7 +121,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 		instance = reg.ID
 	}
 	traces := tracemap.New(tracemap.Options{Size: o.traces, TTL: o.ttl})
-	seen, err := f.observe(at, &o.observed, &router{as: consul.SidecarService, front: in.Addr(), before: o.service, traces: func() int { return traces.Stats().Size },
+	seen, err := f.observe(at, &o.observed, &router{as: consul.SidecarService, front: in.Addr(), before: o.service, traces: func() int { return traces.Stats().Size }, rules: colors.registry, own: colors.set != nil, list: colors.list, lane: colors.lane,
 		service: func(name string) bool { return name == o.service }}) // which it never asks the registry for
 	if err != nil {
 		return errors.Join(err, in.Close(), out.Close())
@@ -115,7 +130,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	policy.StampedEntry = o.stamped
 	var upstream proxy.Upstream
 	upstream.HTTP, upstream.HTTPS, upstream.NoProxy = childenv.Inherited(f.environ, goruntime.GOOS == "windows")
-	err = sidecar.Run(ctx, sidecar.Options{
+	opts := sidecar.Options{
 		Inbound: in, Outbound: out, Client: at.client, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Service: o.service, Instance: instance, App: o.app, Register: reg,
 		Sources: o.sources, Traces: traces, Stamped: o.stamped, Probes: o.probes,
 		Policy: policy, Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(),
@@ -124,8 +139,13 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 		Ready: func() { // who has closed it does not read it
 			_, _ = fmt.Fprintf(f.io.Out, "sidecar of %s at %s\nproxy at %s\n%s", o.service, reached(in.Addr().String()), reached(out.Addr().String()), seen.addr())
 		},
-	})
-	return err // a signal is how its supervisor ends it: that is no failure
+	}
+	if colors.registry != nil {
+		opts.Rules = colors.registry
+	}
+	opts.Color = colors.color()
+	// A signal is how its supervisor ends it: that is no failure.
+	return sidecar.Run(ctx, opts)
 }
 
 // registration is what --register puts into the registry, nil without it.
@@ -164,6 +184,10 @@ func (o *sidecarOptions) check() error {
 		return usagef(hint, "--service is missing")
 	case len(o.app) == 0:
 		return usagef(hint, "--app is missing")
+	case o.rules != "" && o.stamped:
+		return usagef("--stamped where another entry colors, --rules where this one does", "--rules and --stamped are of two entries")
+	case o.rules == "" && (o.lists.redis != "" || o.lists.prefix != whitelist.DefaultPrefix):
+		return usagef("add --rules registry", "--redis and --redis-prefix are about the whitelists of rules")
 	case o.weight != 0 && !o.register:
 		return usagef("add --register", "--weight is that of the instance which --register registers")
 	}

@@ -61,7 +61,10 @@ const RevSchema = "lane.rev/v1"
 
 // Rev is the revision of the rules that a process applies.
 type Rev struct {
-	Schema   string    `json:"schema"`
+	Schema string `json:"schema"`
+	// Follows says that the process follows the rules in the registry: a sidecar may
+	// not, and then has no revision either.
+	Follows  bool      `json:"follows,omitempty"`
 	Revision int       `json:"revision"`          // 0: none
 	Since    time.Time `json:"since,omitzero"`    // by this process's clock
 	Refused  int       `json:"refused,omitempty"` // an active revision that does not hold here

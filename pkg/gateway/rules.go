@@ -66,6 +66,7 @@ func (r *Rules) Rev() admin.Rev {
 		return rev
 	}
 	st := r.State()
+	rev.Follows = true
 	rev.Revision, rev.Refused = st.Applied, st.Refused
 	if st.Why != nil {
 		rev.Why = st.Why.Error()

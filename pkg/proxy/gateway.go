@@ -105,7 +105,7 @@ func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, h htt
 	})
 	e.rev = rev.Rev
 	e.said.rev = rev.Rev
-	g.count(c, &e)
+	c.colored(c.ex.Service, &e)
 	g.believe(c, h, &e)
 	if p := e.refused(c, plain); p != nil {
 		return e, p
@@ -114,10 +114,8 @@ func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, h htt
 	c.target = c.target.strip(e.route.Strip)
 	if e.route.Upstreams != nil {
 		e.cat = g.routes.fixed(t.registry.Catalog())
-	} else if e.cat = t.registry.Catalog(); !hasSnapshot(e.cat, e.route.Service) {
-		e.cat = t.await(ctx, e.route.Service)
 	} else {
-		_ = t.registry.Need(over, e.route.Service) // in use
+		e.cat = t.catalogOf(ctx, e.route.Service)
 	}
 	e.ask = lane.Request{
 		Service: e.route.Service, Tag: e.color.Tag, Hops: c.passed, TraceID: c.ex.TraceID, StickyKey: e.user(c),
@@ -149,14 +147,24 @@ func (e *entry) refused(c *call, plain bool) *Problem {
 	return nil
 }
 
+// catalogOf is the catalog with a service, waited for if it has not been asked for yet.
+func (t *Transport) catalogOf(ctx context.Context, service string) *lane.Catalog {
+	cat := t.registry.Catalog()
+	if !hasSnapshot(cat, service) {
+		return t.await(ctx, service)
+	}
+	_ = t.registry.Need(over, service) // in use
+	return cat
+}
+
 func hasSnapshot(cat *lane.Catalog, service string) bool {
 	s := cat.Service(service)
 	return s != nil && s.HasSnapshot
 }
 
-// count records what coloring did.
-func (g *Gateway) count(c *call, e *entry) {
-	service, lan := c.ex.Service, e.color.Tag.Lane
+// colored records what coloring did.
+func (c *call) colored(service string, e *entry) {
+	lan := e.color.Tag.Lane
 	if e.color.Rule != "" {
 		c.count(service, lan, metricColor, "rule", e.color.Rule)
 		c.ex.Rule = e.color.Rule

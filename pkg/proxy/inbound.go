@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lane/pkg/lane"
+	"lane/pkg/rules"
 	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
@@ -47,6 +48,10 @@ type InboundConfig struct {
 	Learn func(keys *tracemap.Keys, tag lane.Name) lane.Name
 	// Stamped says that the entry gives each request a tag: one without has lost it.
 	Stamped bool
+	// Color, if set, makes the service an entry: it colors a request without a tag,
+	// of a trace that has none, by the rules in force. It is called once for a
+	// request that gets a lane by it.
+	Color func(ctx context.Context, r *rules.Request) (rules.Result, rules.Revision)
 	// Probes are paths that are answered here: 200 while the application's port
 	// accepts, else 503.
 	Probes []string
@@ -140,6 +145,12 @@ func (in *Inbound) line(l *line) {
 		l.handle(in.handle, "")
 		return
 	}
+	if in.enters(c) {
+		if color, _ := in.color(l.ctx, c, (*rules.Head)(&req.Head)); wanted(&color) {
+			l.handle(in.handle, "") // few, and some of them go elsewhere
+			return
+		}
+	}
 	in.learn(c, l.way.k.h)
 	if err := l.send(&in.pool, in.cfg.App[0]); err != nil {
 		if p := in.closed(c, err); p != nil {
@@ -168,6 +179,10 @@ func (in *Inbound) handle(w *writer, r *http.Request) {
 		probe(c, w, func() bool { return accepts(in.dial) })
 		return
 	default:
+		var done bool
+		if resp, done, err = in.enter(c, r); done {
+			break
+		}
 		in.learn(c, r.Header)
 		if resp, err = c.roundTrip(&in.local, r, "http", in.cfg.App[0], false); err == nil {
 			c.cleanResponse(resp)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"lane/pkg/lane"
+	"lane/pkg/rules"
 	"lane/pkg/tracemap"
 	"lane/pkg/traffic"
 )
@@ -31,6 +32,12 @@ type companion struct {
 }
 
 func newCompanion(t *testing.T, stamped bool, forward ...string) *companion {
+	t.Helper()
+	return newEntry(t, "", stamped, forward...)
+}
+
+// newEntry is a companion that colors by a document of rules; empty: it does not.
+func newEntry(t *testing.T, doc string, stamped bool, forward ...string) *companion {
 	t.Helper()
 	c := &companion{traces: tracemap.New(tracemap.Options{}), next: map[string]*backend{}}
 	c.env = newEnv(t, func(cfg *Config) {
@@ -64,8 +71,24 @@ func newCompanion(t *testing.T, stamped bool, forward ...string) *companion {
 		w.Header().Set("X-Saw", r.Header.Get("X-Lane-Tag"))
 		_, _ = io.Copy(w, resp.Body)
 	})
-	front, err := NewInbound(c.tr, InboundConfig{Service: "app", InstanceID: "app-1", App: []string{app.addr()}, Stamped: stamped, Drain: 2 * time.Second,
-		Learn: c.traces.Put, Probes: []string{"/healthz"}})
+	cfg := InboundConfig{Service: "app", InstanceID: "app-1", App: []string{app.addr()}, Stamped: stamped, Drain: 2 * time.Second,
+		Learn: c.traces.Put, Probes: []string{"/healthz"}}
+	if doc != "" {
+		bob := newBackend(t, "app-bob", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Saw", r.Header.Get("X-Lane-Tag"))
+			w.Header().Set("X-Next", "bob's own")
+		})
+		c.reg.set(service("next", in...), service("app", instance("app-1", app.addr(), ""), instance("app-bob", bob.addr(), "dev-bob")))
+		set, err := rules.Parse([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set = set.WithRevision(rules.Revision{Rev: "7"})
+		cfg.Color = func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
+			return set.Color(r, nil), set.Revision()
+		}
+	}
+	front, err := NewInbound(c.tr, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,12 @@ type Options struct {
 	Sources  tracemap.Sources
 	Traces   *tracemap.Map
 	// Stamped says that the entry gives each request a tag: one without has lost it.
-	Stamped  bool
+	Stamped bool
+	// Color, if set, makes the service an entry: it colors requests without a tag.
+	Color func(ctx context.Context, r *rules.Request) (rules.Result, rules.Revision)
+	// Rules, if set, are watched for as long as Run runs, and waited for before the
+	// first request: until their first answer nothing would be colored.
+	Rules    Rules
 	Probes   []string
 	Policy   lane.Policy
 	Carriers *lane.Carriers // nil: the default
@@ -56,6 +61,13 @@ type Options struct {
 	// Ready, if set, is called when everything is up, and the registry shows it.
 	Ready  func()
 	Logger *slog.Logger
+}
+
+// Rules are those of a registry, which change while a sidecar runs.
+type Rules interface {
+	Run(ctx context.Context) error
+	// Settled is closed when the registry has answered for the first time.
+	Settled() <-chan struct{}
 }
 
 // Run serves until ctx ends, then drains. It returns when nothing of it runs.
@@ -92,8 +104,20 @@ func Run(ctx context.Context, o Options) error {
 		_ = watcher.Settle(calls) // what is not known by then, each call says
 		return outbound.Serve(calls, o.Outbound)
 	})
+	if o.Rules != nil {
+		parts.Go(func() error {
+			defer stop()
+			return o.Rules.Run(life)
+		})
+	}
 	parts.Go(func() error {
 		defer quiet()
+		if o.Rules != nil {
+			select {
+			case <-o.Rules.Settled():
+			case <-serving.Done():
+			}
+		}
 		return inbound.Serve(serving, o.Inbound)
 	})
 	if entry != nil {
@@ -144,7 +168,7 @@ func (o *Options) fronts() (in *proxy.Inbound, out *proxy.Forward, w *consul.Wat
 		return nil, nil, nil, nil, err
 	}
 	in, err = proxy.NewInbound(t, proxy.InboundConfig{
-		Service: o.Service, InstanceID: o.Instance, App: o.App, Stamped: o.Stamped, Probes: o.Probes, Drain: o.Drain, Force: o.Force,
+		Service: o.Service, InstanceID: o.Instance, App: o.App, Stamped: o.Stamped, Color: o.Color, Probes: o.Probes, Drain: o.Drain, Force: o.Force,
 		Learn: o.Traces.Put,
 	})
 	if err != nil {

@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+
+	"lane/pkg/lane"
+	"lane/pkg/rules"
+)
+
+// enters reports whether a request is colored here: it has no tag, its trace has
+// none, and no guard has sent it to the baseline.
+func (in *Inbound) enters(c *call) bool {
+	if in.cfg.Color == nil || c.guarded || c.got.Kind != lane.TagNone && c.got.Kind != lane.TagInvalid {
+		return false
+	}
+	return in.t.traces == nil || in.t.traces(&c.keys) == ""
+}
+
+func (in *Inbound) color(ctx context.Context, c *call, heads rules.Headers) (rules.Result, rules.Revision) {
+	return in.cfg.Color(ctx, &rules.Request{Entry: in.cfg.Service, Host: c.asked, Target: string(c.target),
+		Tag: c.got, Headers: heads, Remote: remoteOf(c.ex.From)})
+}
+
+// wanted reports whether coloring makes a difference to a request.
+func wanted(r *rules.Result) bool { return r.Tag.Kind == lane.TagLane || r.Ambiguous || r.Refuse }
+
+// enter colors a request that enters here, and decides one that gets a lane: the
+// lane's own instance of this service serves it, if there is one. done is false where
+// the application does.
+func (in *Inbound) enter(c *call, r *http.Request) (resp *http.Response, done bool, err error) {
+	if !in.enters(c) {
+		return nil, false, nil
+	}
+	e := entry{route: &Route{Service: in.cfg.Service}}
+	var rev rules.Revision
+	e.color, rev = in.color(r.Context(), c, rules.Map(r.Header))
+	if !wanted(&e.color) {
+		return nil, false, nil
+	}
+	e.rev = rev.Rev
+	c.ex.Service = in.cfg.Service
+	c.colored(in.cfg.Service, &e)
+	if p := e.refused(c, true); p != nil {
+		resp, err = c.refuse(r, p, nil)
+		return resp, true, err
+	}
+	if c.got.Kind == lane.TagInvalid {
+		in.t.carriers.Write(r.Header, "")
+	}
+	c.got = e.color.Tag
+	in.learn(c, r.Header)
+	if e.color.Canary != "" {
+		r.Header[e.color.Canary] = []string{"true"}
+	}
+	// Another request of the trace may have come first, with another lane: that counts.
+	tag := in.t.carriers.Read(r.Header)
+	cat := in.t.catalogOf(r.Context(), in.cfg.Service)
+	ask := lane.Request{Service: in.cfg.Service, Tag: tag, Hops: c.passed, TraceID: c.ex.TraceID, StickyKey: c.user(),
+		Caller: in.t.caller, Now: c.ex.Start, Excluded: in.t.ejected.now(c.ex.Start)}
+	dec := decisions.Get().(*lane.Decision)
+	defer decisions.Put(dec)
+	in.t.decide(dec, cat, &ask)
+	dec.RuleRev = rev.Rev
+	c.decided(dec)
+	switch dec.Kind {
+	case lane.KindError:
+		resp, err = c.refuse(r, in.t.problem(r.Context(), cat, &ask, dec), dec)
+	case lane.KindLaneMatch:
+		c.ex.Instance, c.ex.Addr, c.ex.Tries = "", "", 0 // not the application
+		c.colorIn(r.Header, dec)
+		resp, err = c.sendService(r, cat, &ask, dec)
+	default:
+		here := &lane.Instance{ID: in.cfg.InstanceID, Addr: in.cfg.App[0]}
+		c.ex.Instance, c.ex.Addr, c.ex.Tries = here.ID, here.Addr, 1
+		resp, err = c.roundTrip(&in.local, r, "http", here.Addr, false)
+		if err != nil {
+			if p := in.closed(c, err); p != nil && r.Context().Err() == nil {
+				resp, err = c.refuse(r, p, nil)
+			} else {
+				resp, err = c.lost(r, err, "", here)
+			}
+			break
+		}
+		c.cleanResponse(resp)
+		resp.Header[lane.HeaderDecision] = []string{c.says(dec, here)}
+		resp = c.answered(resp)
+	}
+	if err == nil && e.rev != "" {
+		resp.Header[lane.HeaderRuleRev] = []string{e.rev}
+	}
+	return resp, true, err
+}
