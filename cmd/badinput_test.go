@@ -107,6 +107,7 @@ var of = map[string]values{
 	"lane sidecar --app":             {[]string{"", "foo", "0", "a:0", ":8080"}, []string{"8080", "127.0.0.1:8080"}},
 	"lane sidecar --redis":           {[]string{"x", "http://a", "redis://u:secret@a"}, []string{"redis://127.0.0.1:1"}},
 	"lane sidecar --rules":           {[]string{"", "$none", "$dir"}, []string{"$rules", "registry"}},
+	"lane check clean --for":         {[]string{"0s", "x", "25h"}, []string{"1s", "10m"}},
 	"lane sidecar --service":         {[]string{"", "a b", "A_b"}, []string{"order-service"}},
 	"lane sidecar --traces":          {[]string{"0", "x"}, []string{"1"}},
 	"lane sidecar --trace-ttl":       {[]string{"0s", "x", "25h"}, []string{"1s"}},
@@ -124,7 +125,7 @@ var preset = values{[]string{"", "nobody", "msee"}, []string{"mse"}}
 
 // besides are the other arguments that a command needs.
 var besides = map[string][]string{
-	"lane up": {"dev-a"}, "lane show": {"dev-a"}, "lane explain": {"http://orders/"}, "lane verify": {"http://orders/"}, "lane check chain": {"http://orders/"}, "lane check residue": {"http://orders/"}, "lane kill": {"dev-a"},
+	"lane up": {"dev-a"}, "lane show": {"dev-a"}, "lane explain": {"http://orders/"}, "lane verify": {"http://orders/"}, "lane check chain": {"http://orders/"}, "lane check residue": {"http://orders/"}, "lane check clean": {"dev-a"}, "lane kill": {"dev-a"},
 	"lane unkill": {"dev-a"}, "lane expose": {"--lane=dev-a", "--relay=wss://127.0.0.1:1", "debugger=5005"}, "lane gateway": {"--listen=127.0.0.1:0", "--route=s"},
 	"lane sidecar": {"--service=s", "--app=1", "--listen=127.0.0.1:0", "--outbound=127.0.0.1:0"}, "lane relay": {"--listen=127.0.0.1:0"},
 	"lane registry": {"--listen=127.0.0.1:0"}, "lane rules lint": {"$rules"}, "lane rules diff": {"$rules"}, "lane rules push": {"$rules"},

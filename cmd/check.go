@@ -28,11 +28,12 @@ func newCheckCmd(f *factory) *cobra.Command {
 came of them: a tag that is lost throws no error, the request is only served by the
 baseline from there on.`,
 		Example: `  lane check chain http://order-service/api/orders/42
-  lane check residue http://order-service/api/orders/42`,
+  lane check residue http://order-service/api/orders/42
+  lane check clean dev-alice --for 10m`,
 		Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newCheckChainCmd(f), newCheckResidueCmd(f))
+	c.AddCommand(newCheckChainCmd(f), newCheckResidueCmd(f), newCheckCleanCmd(f))
 	return c
 }
 

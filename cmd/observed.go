@@ -105,6 +105,7 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 	var err error
 	w.admin, err = adminport.Listen(adminport.Options{Listen: o.admin, Hosts: o.hosts, Metrics: w.meter, Stats: w.meter.Stats,
 		Trace: func(id string) chain.Hops { return chain.Hops{Service: r.before, Hops: chain.Find(w.log.Each, id)} },
+		Lane:  func(name lane.Name, after uint64) chain.LaneSeen { return chain.FindLane(w.log.Each, name, after) },
 		Rev:   func() adminport.Rev { return revOf(r.rules, r.own) },
 		Ready: []adminport.Check{{Name: "registry", Ask: w.watcher.Ready}}})
 	if err != nil {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,12 +10,14 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"lane/pkg/chain"
+	"lane/pkg/lane"
 	"lane/pkg/metrics"
 )
 
@@ -44,6 +47,8 @@ type Options struct {
 	Stats func() metrics.Stats
 	// Trace answers /v1/trace/ID.
 	Trace func(id string) chain.Hops
+	// Lane answers /v1/lane/NAME?after=NUMBER.
+	Lane func(name lane.Name, after uint64) chain.LaneSeen
 	// Ready are what has to be in order for /readyz.
 	Ready []Check
 	// Rev answers /rev.
@@ -171,6 +176,21 @@ func (s *Server) handler() http.Handler {
 			h := s.o.Trace(r.PathValue("id"))
 			h.Schema = chain.HopsSchema
 			reply(w, http.StatusOK, h)
+		})
+	}
+	if s.o.Lane != nil {
+		mux.HandleFunc("GET /v1/lane/{name}", func(w http.ResponseWriter, r *http.Request) {
+			name, err := lane.ParseName(r.PathValue("name"))
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			after, err := strconv.ParseUint(cmp.Or(r.FormValue("after"), "0"), 10, 64)
+			if err != nil {
+				http.Error(w, "after is no number of the record: it is 0, or the last of an answer", http.StatusBadRequest)
+				return
+			}
+			reply(w, http.StatusOK, s.o.Lane(name, after))
 		})
 	}
 	if s.o.Rev != nil {

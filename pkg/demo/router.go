@@ -11,6 +11,7 @@ import (
 	"lane/pkg/chain"
 	"lane/pkg/consul"
 	"lane/pkg/gateway"
+	"lane/pkg/lane"
 	"lane/pkg/metrics"
 	"lane/pkg/traffic"
 )
@@ -41,6 +42,7 @@ func (w *World) newRouter(as, before string, at netip.AddrPort, traces func() in
 	r.meter = metrics.New(metrics.Options{KnownLane: known.Lane, KnownService: known.Service, TraceMap: traces, Now: w.o.Now})
 	o := admin.Options{Listen: "127.0.0.1:0", Metrics: r.meter, Stats: r.meter.Stats,
 		Trace: func(id string) chain.Hops { return chain.Hops{Service: before, Hops: chain.Find(r.log.Each, id)} },
+		Lane:  func(name lane.Name, after uint64) chain.LaneSeen { return chain.FindLane(r.log.Each, name, after) },
 		Rev:   func() admin.Rev { return rules.Rev() },
 		Ready: []admin.Check{{Name: "registry", Ask: r.watcher.Ready}}}
 	var err error
