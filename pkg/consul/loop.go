@@ -243,12 +243,13 @@ func (l *loop) reconcile(ctx context.Context) {
 
 // publish stores a new catalog if anything in it has changed.
 func (l *loop) publish() {
-	trust, err := l.judge()
-	l.w.trust.Store(&trust)
+	judged, err := l.judge()
+	l.w.trust.Store(&judged)
 	l.w.err.Store(&err)
-	l.tell(trust, err) // first: who sees the end of an outage can read of it
-	shown := l.leader.shown(trust, err)
+	l.tell(judged, err) // first: who sees the end of an outage can read of it
+	shown := l.leader.shown(judged, err)
 	l.w.shown.Store(&shown)
+	trust := judged // readers have the one that is stored
 	if trust.State == lane.Fresh && shown.State != lane.Fresh {
 		trust.Doubt, trust.Since = shown.State, shown.Since
 	}
