@@ -78,7 +78,8 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		{chain.Break{}, "from to why"},
 		{chain.Hops{}, "schema service hops hops.front hops.service hops.tag hops.lane hops.decision hops.reason hops.code hops.instance " +
 			"hops.status hops.start hops.took_ms hops.trace_id hops.client_trace_id hops.strayed hops.others"},
-		{admin.Rev{}, "schema revision since refused why own"},
+		{admin.Rev{}, "schema follows revision since refused why own"},
+		{chain.LaneSeen{}, "schema lane requests lost last"},
 		{admin.Readiness{}, "schema ready checks checks.name checks.ok checks.why"},
 		{Explanation{}, "schema url service tag lane kind reason code http header message hint registry_age_ms instances instances.id instances.addr " +
 			"instances.node instances.lane instances.health instances.owner instances.env instances.tenant instances.zone instances.version " +
