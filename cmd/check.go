@@ -79,6 +79,23 @@ func (f *factory) witnesses(ctx context.Context, s control.Found) (*witnesses, e
 	return w, err
 }
 
+// begin reads what a check sends, and finds by whom it goes and who has seen it. The
+// client is the caller's to close.
+func (f *factory) begin(ctx context.Context, o *checkOptions) (target *url.URL, head http.Header, client *http.Client, w *witnesses, err error) {
+	if target, head, err = request(o.url, o.headers); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	s, client, err := f.prober(ctx, target, o.lane, o.limit)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if w, err = f.witnesses(ctx, s); err != nil {
+		client.CloseIdleConnections()
+		return nil, nil, nil, nil, err
+	}
+	return target, head, client, w, nil
+}
+
 // hops asks one router for a trace.
 func (a *admin) hops(ctx context.Context, r consul.Router, id string) (chain.Hops, error) {
 	var h chain.Hops

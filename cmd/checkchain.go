@@ -92,20 +92,12 @@ func readWanted(text string) ([]chain.Wanted, error) {
 }
 
 func runCheckChain(ctx context.Context, f *factory, o *checkOptions) error {
-	target, head, err := request(o.url, o.headers)
-	if err != nil {
-		return err
-	}
-	s, client, err := f.prober(ctx, target, o.lane, o.limit)
+	target, head, client, w, err := f.begin(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	w, err := f.witnesses(ctx, s)
-	if err != nil {
-		return err
-	}
-	rules := chain.Rules{Lane: s.Status.Lane, Expect: slices.Concat(o.expect...), Ends: o.leaves}
+	rules := chain.Rules{Lane: w.session.Status.Lane, Expect: slices.Concat(o.expect...), Ends: o.leaves}
 	var ids []string
 	var failed []error
 	for range o.samples {

@@ -56,24 +56,16 @@ type residueResult struct {
 }
 
 func runCheckResidue(ctx context.Context, f *factory, o *checkOptions) error {
-	target, head, err := request(o.url, o.headers)
-	if err != nil {
-		return err
-	}
-	s, client, err := f.prober(ctx, target, o.lane, o.limit)
+	target, head, client, w, err := f.begin(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	w, err := f.witnesses(ctx, s)
-	if err != nil {
-		return err
-	}
 	reused := false
 	watched := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
 	var ids []string
 	var got sent
-	for _, tag := range []string{string(s.Status.Lane), lane.BaselineTag} {
+	for _, tag := range []string{string(w.session.Status.Lane), lane.BaselineTag} {
 		id, fields := beginTrace()
 		ids = append(ids, id)
 		if got = probe(watched, client, target, head, tag, fields); got.err != nil {
@@ -86,9 +78,9 @@ func runCheckResidue(ctx context.Context, f *factory, o *checkOptions) error {
 	if !reused {
 		return fmt.Errorf("the connection was not kept: the second request cannot find what the first one left")
 	}
-	res := residueResult{Schema: printer.CheckSchema, Check: "residue", URL: traffic.MaskURL(target.String()), Lane: s.Status.Lane, Decision: got.decision}
+	res := residueResult{Schema: printer.CheckSchema, Check: "residue", URL: traffic.MaskURL(target.String()), Lane: w.session.Status.Lane, Decision: got.decision}
 	err = w.watch(ctx, residueLimit, ids, func(all [][]chain.Seen) bool {
-		res.Residues, res.Hops = chain.Residues(s.Status.Lane, all[0], all[1])
+		res.Residues, res.Hops = chain.Residues(w.session.Status.Lane, all[0], all[1])
 		return true // what is kept may be used late
 	})
 	if err != nil {

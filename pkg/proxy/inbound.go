@@ -184,18 +184,29 @@ func (in *Inbound) handle(w *writer, r *http.Request) {
 			break
 		}
 		in.learn(c, r.Header)
-		if resp, err = c.roundTrip(&in.local, r, "http", in.cfg.App[0], false); err == nil {
-			c.cleanResponse(resp)
-			resp = c.answered(resp)
-		} else if p := in.closed(c, err); p != nil && r.Context().Err() == nil {
-			resp, err = c.refuse(r, p, nil)
-		} else {
-			resp, err = c.lost(r, err, "", &lane.Instance{ID: in.cfg.InstanceID, Addr: in.cfg.App[0]})
-		}
+		resp, err = in.here(c, r, nil)
 	}
 	if err == nil {
 		c.relay(w, resp)
 	}
+}
+
+// here sends a request to the application. dec is the decision that it is for the
+// baseline, nil if there was none.
+func (in *Inbound) here(c *call, r *http.Request, dec *lane.Decision) (*http.Response, error) {
+	app := &lane.Instance{ID: in.cfg.InstanceID, Addr: in.cfg.App[0]}
+	resp, err := c.roundTrip(&in.local, r, "http", app.Addr, false)
+	if err != nil {
+		if p := in.closed(c, err); p != nil && r.Context().Err() == nil {
+			return c.refuse(r, p, nil)
+		}
+		return c.lost(r, err, "", app)
+	}
+	c.cleanResponse(resp)
+	if dec != nil {
+		resp.Header[lane.HeaderDecision] = []string{c.says(dec, app)}
+	}
+	return c.answered(resp), nil
 }
 
 // closed is the answer if the application took no connection, else nil.

@@ -71,20 +71,8 @@ func (in *Inbound) enter(c *call, r *http.Request) (resp *http.Response, done bo
 		c.colorIn(r.Header, dec)
 		resp, err = c.sendService(r, cat, &ask, dec)
 	default:
-		here := &lane.Instance{ID: in.cfg.InstanceID, Addr: in.cfg.App[0]}
-		c.ex.Instance, c.ex.Addr, c.ex.Tries = here.ID, here.Addr, 1
-		resp, err = c.roundTrip(&in.local, r, "http", here.Addr, false)
-		if err != nil {
-			if p := in.closed(c, err); p != nil && r.Context().Err() == nil {
-				resp, err = c.refuse(r, p, nil)
-			} else {
-				resp, err = c.lost(r, err, "", here)
-			}
-			break
-		}
-		c.cleanResponse(resp)
-		resp.Header[lane.HeaderDecision] = []string{c.says(dec, here)}
-		resp = c.answered(resp)
+		c.ex.Instance, c.ex.Addr, c.ex.Tries = in.cfg.InstanceID, in.cfg.App[0], 1
+		resp, err = in.here(c, r, dec)
 	}
 	if err == nil && e.rev != "" {
 		resp.Header[lane.HeaderRuleRev] = []string{e.rev}
