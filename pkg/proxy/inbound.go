@@ -49,8 +49,8 @@ type InboundConfig struct {
 	// Stamped says that the entry gives each request a tag: one without has lost it.
 	Stamped bool
 	// Color, if set, makes the service an entry: it colors a request without a tag,
-	// of a trace that has none, by the rules in force. It is called once for a
-	// request that gets a lane by it.
+	// of a trace that has none, by the rules in force. Of one that it makes a
+	// difference to it is asked again, and that answer counts.
 	Color func(ctx context.Context, r *rules.Request) (rules.Result, rules.Revision)
 	// Probes are paths that are answered here: 200 while the application's port
 	// accepts, else 503.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -85,7 +86,7 @@ func newEntry(t *testing.T, doc string, stamped bool, forward ...string) *compan
 		}
 		set = set.WithRevision(rules.Revision{Rev: "7"})
 		cfg.Color = func(_ context.Context, r *rules.Request) (rules.Result, rules.Revision) {
-			return set.Color(r, nil), set.Revision()
+			return set.Color(r, func(string, string) (bool, error) { return false, errors.New("the lists are away") }), set.Revision()
 		}
 	}
 	front, err := NewInbound(c.tr, cfg)

@@ -22,8 +22,10 @@ func (in *Inbound) color(ctx context.Context, c *call, heads rules.Headers) (rul
 		Tag: c.got, Headers: heads, Remote: remoteOf(c.ex.From)})
 }
 
-// wanted reports whether coloring makes a difference to a request.
-func wanted(r *rules.Result) bool { return r.Tag.Kind == lane.TagLane || r.Ambiguous || r.Refuse }
+// wanted reports whether coloring makes a difference to a request, or is to be told.
+func wanted(r *rules.Result) bool { return decides(r) || len(r.Failed) > 0 || len(r.Warnings) > 0 }
+
+func decides(r *rules.Result) bool { return r.Tag.Kind == lane.TagLane || r.Ambiguous || r.Refuse }
 
 // enter colors a request that enters here, and decides one that gets a lane: the
 // lane's own instance of this service serves it, if there is one. done is false where
@@ -35,7 +37,11 @@ func (in *Inbound) enter(c *call, r *http.Request) (resp *http.Response, done bo
 	e := entry{route: &Route{Service: in.cfg.Service}}
 	var rev rules.Revision
 	e.color, rev = in.color(r.Context(), c, rules.Map(r.Header))
-	if !wanted(&e.color) {
+	if !decides(&e.color) {
+		for range e.color.Failed {
+			c.count(in.cfg.Service, "", metricWhitelist, "", "")
+		}
+		c.ex.Warnings = append(c.ex.Warnings, e.color.Warnings...)
 		return nil, false, nil
 	}
 	e.rev = rev.Rev

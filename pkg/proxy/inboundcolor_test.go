@@ -12,6 +12,7 @@ rules:
   - { id: alice, priority: 1, match: { header: { name: X-User, exact: u-1 } }, lane: dev-alice }
   - { id: bob, priority: 2, match: { header: { name: X-User, exact: u-2 } }, lane: dev-bob }
   - { id: admin, priority: 3, match: { path: { prefix: /admin } }, lane: dev-bob }
+  - { id: buyers, priority: 5, whitelist: { route: buyers, header: X-Buyer }, lane: dev-bob }
   - { id: elsewhere, priority: 4, entry: next, match: { header: { name: X-User, exact: u-3 } }, lane: dev-bob }
 `
 
@@ -69,6 +70,10 @@ func TestASidecarColors(t *testing.T) {
 		})
 	}
 	c := newEntry(t, sidecarRules, false, "traceparent")
+	// A list that cannot be asked is no, and is counted.
+	if a := do(t, http.DefaultClient, "GET", "http://"+c.inbound+"/", http.Header{"X-Buyer": {"b-1"}}, nil); a.status != 200 || a.header.Get("X-Saw") != "" || c.tr.Counts().Total(metricWhitelist) != 1 {
+		t.Errorf("%d, saw %q, %d look-ups failed", a.status, a.header.Get("X-Saw"), c.tr.Counts().Total(metricWhitelist))
+	}
 	_, br := raw(t, c.inbound, "GET /x%2f..%2fadmin HTTP/1.1\r\nHost: app\r\nConnection: close\r\n\r\n")
 	if a := response(t, br, "GET"); a.status != 400 || a.header.Get("X-Lane-Error") != string(CodeBadTarget) {
 		t.Errorf("a path of two readings: %d %v", a.status, a.header)
