@@ -8,9 +8,11 @@ import (
 	"runtime"
 
 	"lane/pkg/childenv"
+	"lane/pkg/consul"
 	"lane/pkg/doctor"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
+	"lane/pkg/relay/facts"
 	"lane/pkg/session"
 	"lane/pkg/token"
 	"lane/tunnel"
@@ -25,7 +27,7 @@ func (d *diagnosis) checkRelay(ctx context.Context) []doctor.Finding {
 	if !d.relayed() {
 		return nil
 	}
-	r := doctor.Relay{URL: d.settings.Relay, Source: d.settings.Source("relay")}
+	r := doctor.Relay{URL: d.settings.Relay, Source: d.settings.Source("relay"), ForeignDo: session.ForeignHint}
 	t := doctor.Token{Source: d.tokenSource(), Now: d.f.now(), Do: newOneHint}
 	text, err := d.f.relayToken(d.settings)(ctx)
 	if err != nil {
@@ -48,6 +50,9 @@ func (d *diagnosis) checkRelay(ctx context.Context) []doctor.Finding {
 	if c := got.Certificate; c != nil {
 		r.Subject, r.Issuer, r.NotAfter = c.Subject.String(), c.Issuer.String(), c.NotAfter
 	}
+	if err == nil {
+		r.Foreign = d.foreign(ctx, by.URL, got.Facts)
+	}
 	if err != nil {
 		r.Err = session.ExplainRelay(by.URL, err)
 		_, r.Do, _ = ladder(r.Err)
@@ -68,6 +73,20 @@ func (d *diagnosis) checkRelay(ctx context.Context) []doctor.Finding {
 		}
 	}
 	return append(r.Findings(), t.Findings()...)
+}
+
+// foreign says that the relay is registered in another registry than that of the
+// settings; nil, too, where nobody can tell.
+func (d *diagnosis) foreign(ctx context.Context, url string, said map[string]string) error {
+	id := said[facts.Announced]
+	if id == "" || d.client == nil {
+		return nil
+	}
+	shown, err := d.client.ShowsInstance(ctx, consul.RelayService, id)
+	if err != nil || shown {
+		return nil // what is wrong with the registry has a line of its own
+	}
+	return &session.ForeignError{Relay: url, Registry: d.client.Address(), Theirs: said[facts.Datacenter], Ours: d.client.OwnDatacenter(ctx)}
 }
 
 // newOneHint is what to do about a token.

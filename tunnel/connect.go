@@ -90,6 +90,7 @@ type agentLink struct {
 	control, bulk *mux
 	streams       [2]rawStream // of the messages
 	rtt           atomic.Int64
+	facts         map[string]string // what the relay says of itself
 	certificate   *x509.Certificate // the relay's own
 	clock         time.Time         // the relay's, when it let the first connection in; zero: it did not say
 	upgraded      time.Time         // this machine's then
@@ -145,6 +146,7 @@ func (a *Agent) connect(ctx context.Context, generation uint64) (*agentLink, err
 		}
 		return nil, fmt.Errorf("the relay's first word: %w", first(context.Cause(ctx), err))
 	}
+	l.facts = msg.Facts
 	return l, nil
 }
 

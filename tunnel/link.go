@@ -204,7 +204,7 @@ func (l *link) serve(ctx context.Context, wg *sync.WaitGroup) {
 		}
 	}
 	control, bulk := l.muxes[partControl], l.muxes[partBulk]
-	control.send(message{Type: msgReady})
+	control.send(message{Type: msgReady, Facts: r.itself()})
 	h := l.who()
 	r.log.Info("tunnel up", "subject", h.Subject, "agent", h.Agent, "host", h.Host,
 		"generation", h.Generation, "remote", l.remote.String())

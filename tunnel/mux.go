@@ -27,13 +27,13 @@ type message struct {
 	ID    string `json:"id,omitempty"`    // of a claim: msgRelease, msgState, msgLost, msgFacts
 	State *State `json:"state,omitempty"` // msgState
 
-	Facts map[string]string `json:"facts,omitempty"` // msgAnswer, msgFacts
+	Facts map[string]string `json:"facts,omitempty"` // msgAnswer, msgFacts, msgReady
 }
 
 const (
 	msgStop    = "stop"
 	msgAbort   = "abort"
-	msgReady   = "ready" // relay: the link stands
+	msgReady   = "ready" // relay: the link stands; Facts are its own
 	msgClaim   = "claim"
 	msgRelease = "release"
 	msgAnswer  = "answer"

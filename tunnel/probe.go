@@ -10,6 +10,7 @@ import (
 type Probed struct {
 	Certificate *x509.Certificate // the relay's own, which is trusted
 	RTT         time.Duration     // there and back inside the tunnel
+	Facts       map[string]string // what the relay says of itself
 	// Clock is the relay's own, in whole seconds, between Before and After of this
 	// machine's. Zero: it did not say.
 	Clock, Before, After time.Time
@@ -29,6 +30,7 @@ func (a *Agent) Probe(ctx context.Context) (Probed, error) {
 		_ = l.bulk.sess.Close()
 	}()
 	p.After, p.Clock, p.Certificate = l.upgraded, l.clock, l.certificate
+	p.Facts = l.facts
 	if s, ok := l.control.sess.(interface{ Ping() (time.Duration, error) }); ok {
 		p.RTT, err = s.Ping()
 	}

@@ -104,6 +104,9 @@ type RelayConfig struct {
 	// Denied, if not nil, is told of what the relay itself refuses, after the Authority
 	// has let the token in: a link or a new token, or a claim. It must not block.
 	Denied func(h Holder, remote net.Addr, c *Claim, no *Refusal)
+	// Facts, if not nil, are what each agent is told of the relay as its link stands. It
+	// must not block.
+	Facts func() map[string]string
 	// Force, when closed, ends the wait for streams at the end; nil: never.
 	Force <-chan struct{}
 	Path  string       // where tunnels come, default /tunnel/v1
@@ -325,4 +328,17 @@ func (r *Relay) denied(h Holder, remote net.Addr, c *Claim, no *Refusal) {
 	if r.conf.Denied != nil {
 		r.conf.Denied(h, remote, c, no)
 	}
+}
+
+// itself is what the relay says of itself.
+func (r *Relay) itself() map[string]string {
+	if r.conf.Facts == nil {
+		return nil
+	}
+	facts := r.conf.Facts()
+	if err := checkFacts(facts); err != nil {
+		r.log.Warn("what this relay says of itself", "err", err)
+		return nil
+	}
+	return facts
 }

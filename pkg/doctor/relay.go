@@ -19,6 +19,11 @@ type Relay struct {
 	// everything before that was in order.
 	Full bool
 
+	// Foreign says that it registers in another registry than that of the settings;
+	// nil: it does not, or nobody can tell.
+	Foreign   error
+	ForeignDo string
+
 	Pinned   bool // by its fingerprint; else it was verified
 	Subject  string
 	Issuer   string
@@ -51,6 +56,9 @@ func (r Relay) Findings() []Finding {
 		how = "is the pinned one"
 	}
 	out := []Finding{{relayCheck, Well, fmt.Sprintf("it answers in %d ms, and lets this token in; its certificate %s", max(r.RTT.Milliseconds(), 1), how), at, ""}}
+	if r.Foreign != nil {
+		out = append(out, Finding{relayCheck, Wrong, r.Foreign.Error(), at, r.ForeignDo})
+	}
 	if left := r.NotAfter.Sub(r.now()); !r.NotAfter.IsZero() && left < certSoon {
 		out = append(out, Finding{relayCheck, Note, "the relay's certificate ends on " + r.NotAfter.UTC().Format(time.RFC3339), at,
 			"whoever runs the relay gives it a new one; where it is pinned, with a new fingerprint"})

@@ -19,11 +19,12 @@ func TestRelay(t *testing.T) {
 		got  []Finding
 		want []string
 	}{
-		"well":     {with(func(*Relay) {}), []string{"ok it answers in 38 ms, and lets this token in; its certificate is trusted, and issued by CN=x"}},
-		"pinned":   {with(func(r *Relay) { r.Pinned = true }), []string{"ok it answers in 38 ms, and lets this token in; its certificate is the pinned one"}},
-		"away":     {with(func(r *Relay) { r.Err = errors.New("no route") }), []string{"wrong no route"}},
-		"full":     {with(func(r *Relay) { r.Err, r.Full = errors.New("3 tunnels"), true }), []string{"note it answers, and takes no further tunnel: 3 tunnels"}},
-		"old cert": {with(func(r *Relay) { r.NotAfter = now.Add(13 * 24 * time.Hour) }), []string{"ok ", "note the relay's certificate ends on 2026-01-15"}},
+		"well":      {with(func(*Relay) {}), []string{"ok it answers in 38 ms, and lets this token in; its certificate is trusted, and issued by CN=x"}},
+		"pinned":    {with(func(r *Relay) { r.Pinned = true }), []string{"ok it answers in 38 ms, and lets this token in; its certificate is the pinned one"}},
+		"away":      {with(func(r *Relay) { r.Err = errors.New("no route") }), []string{"wrong no route"}},
+		"full":      {with(func(r *Relay) { r.Err, r.Full = errors.New("3 tunnels"), true }), []string{"note it answers, and takes no further tunnel: 3 tunnels"}},
+		"old cert":  {with(func(r *Relay) { r.NotAfter = now.Add(13 * 24 * time.Hour) }), []string{"ok ", "note the relay's certificate ends on 2026-01-15"}},
+		"elsewhere": {with(func(r *Relay) { r.Foreign, r.ForeignDo = errors.New("it registers elsewhere"), "look there" }), []string{"ok ", "wrong it registers elsewhere"}},
 		"ahead": {with(func(r *Relay) { r.Before, r.After = now.Add(time.Minute), now.Add(time.Minute) }),
 			[]string{"ok ", "note this machine's clock is 1m0s ahead of the relay's"}},
 		"behind":     {with(func(r *Relay) { r.Clock = now.Add(time.Hour) }), []string{"ok ", "note this machine's clock is 1h0m0s behind the relay's"}},

@@ -20,6 +20,7 @@ import (
 	"lane/pkg/consul"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
+	"lane/pkg/relay/facts"
 	"lane/pkg/rules"
 	"lane/pkg/token"
 	"lane/pkg/traffic"
@@ -126,6 +127,9 @@ type relay struct {
 	knocks *rate.Limiter // of lines about those who were not let in
 	unsaid atomic.Uint64 // such lines that were not written since the last one
 
+	datacenter string // of the registry; "" where the token may not read that
+	announced  atomic.Pointer[string]
+
 	mu     sync.Mutex
 	claims map[key]*served
 	// seats are who holds the claim in the registry, by service and lane alone: of those
@@ -177,6 +181,7 @@ func Run(ctx context.Context, o Options) error {
 	if r.session, err = o.Client.OpenSession(ctx, consul.SessionOptions{TTL: o.ClaimTTL, Name: "lane relay " + o.Name + " " + rand.Text()[:8], Lost: r.lost}); err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}
+	r.datacenter = o.Client.OwnDatacenter(ctx)
 	// What stands behind the tunnel ends behind it: the end of a claim needs it.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -195,6 +200,9 @@ func Run(ctx context.Context, o Options) error {
 	part(func(ctx context.Context) error { return o.Client.WatchRevocations(ctx, r.hear, r.deaf) })
 	part(r.active)
 	part(r.expire)
+	if o.Announced != nil {
+		part(r.learn)
+	}
 	if o.Beside != nil {
 		part(o.Beside)
 	}
@@ -229,8 +237,39 @@ func (r *relay) prepare() error {
 	if err != nil {
 		return err
 	}
-	r.tunnel, err = tunnel.NewRelay(tunnel.RelayConfig{TLS: o.TLS, Authority: authority{r}, Limits: o.Limits, Limited: r.limited, Admitted: r.admitted, Denied: r.denied, Force: o.Force, Log: o.Logger})
+	r.tunnel, err = tunnel.NewRelay(tunnel.RelayConfig{TLS: o.TLS, Authority: authority{r}, Limits: o.Limits, Limited: r.limited, Admitted: r.admitted, Denied: r.denied, Facts: r.itself, Force: o.Force, Log: o.Logger})
 	return err
+}
+
+// learn finds out by which ID the relay is in the registry: who looks for it there by
+// that finds out whether it reads the same one.
+func (r *relay) learn(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for r.announced.Load() == nil {
+		if id := r.o.Announced(ctx); id != "" {
+			r.announced.Store(&id)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	<-ctx.Done() // a part that ends, ends the relay
+	return nil
+}
+
+// itself is what the relay says of itself to who has a tunnel.
+func (r *relay) itself() map[string]string {
+	out := map[string]string{facts.Relay: r.o.Name}
+	if id := r.announced.Load(); id != nil {
+		out[facts.Announced] = *id
+	}
+	if r.datacenter != "" {
+		out[facts.Datacenter] = r.datacenter
+	}
+	return out
 }
 
 // portFree says why no claim could have a port, before anybody asks for one.

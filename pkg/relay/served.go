@@ -98,6 +98,9 @@ func (e *served) count() uint64 {
 func (e *served) answer() map[string]string {
 	p := e.place()
 	out := map[string]string{facts.Mode: p.mode, facts.Registered: p.reg.Name, facts.ID: p.reg.ID, facts.Address: e.addr.String(), facts.Relay: e.r.o.Name}
+	if e.r.datacenter != "" {
+		out[facts.Datacenter] = e.r.datacenter
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.beside.Session != "" {

@@ -64,7 +64,7 @@ func (s *session) firstProof(ctx context.Context) {
 	for _, v := range s.services {
 		for {
 			err := s.proof(ctx, v)
-			if v.proven(err); err == nil {
+			if v.proven(err); err == nil || asForeign(err) != nil { // waiting does not help against that
 				break
 			}
 			select {
@@ -90,8 +90,12 @@ func (s *session) proof(ctx context.Context, v *service) error {
 	at := v.at().String()
 	_, id, _, addr := v.place().where(at)
 	if err := shows(cat, v.o.Name, id, addr); err != nil {
+		if e := s.foreign(ctx, v); e != nil {
+			return e
+		}
 		return err
 	}
+	v.show()
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+v.secret, nil)
@@ -132,6 +136,7 @@ func shows(cat *lane.Catalog, service, id, addr string) error {
 func (v *service) proven(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.foreign = asForeign(err)
 	if v.unproven = ""; err != nil {
 		v.unproven = err.Error()
 		return

@@ -52,6 +52,8 @@ type service struct {
 	lost     string         // the claim is gone
 	proved   time.Time      // the last proof that callers reach it
 	unproven string         // why there was none since
+	seen     bool           // the registry has shown it once
+	foreign  *ForeignError  // the relay has registered it in another registry
 	holder   lane.Claim     // who holds the claim, if that is not this session
 	since    string         // the claim is this session's, by its own clock; empty: it is not
 	from     string         // whom it was taken over from

@@ -292,9 +292,13 @@ func (s *session) Status(ctx context.Context) control.Status {
 	st.Registry.State = "unknown"
 	if s.watcher != nil {
 		cat, trust := s.watcher.Catalog(), s.watcher.Shown()
-		st.Warnings = warnings(cat, s.names())
-		for _, v := range s.services {
-			st.Warnings = append(st.Warnings, company(cat, s.o.Lane, v)...)
+		if e := s.abroad(); e != nil {
+			st.Warnings = []string{e.wayOut()} // of its neighbours this registry tells nothing
+		} else {
+			st.Warnings = warnings(cat, s.names())
+			for _, v := range s.services {
+				st.Warnings = append(st.Warnings, company(cat, s.o.Lane, v)...)
+			}
 		}
 		st.Killed = killed(&cat.Switches, s.o.Lane)
 		st.Registry.State, st.Registry.Since = stateWord(trust.State), trust.Since

@@ -24,6 +24,8 @@ const (
 	ID         = "id"         // the ID there
 	Address    = "address"    // host:port there
 	Relay      = "relay"      // who says this
+	Datacenter = "datacenter" // of the registry in which it is registered, if that is known
+	Announced  = "announced"  // the ID by which the relay itself is registered
 	Holder     = "holder"     // whose claim it stands beside
 	HolderHost = "holderhost" // and on which machine
 	Note       = "note"       // what its user should know
