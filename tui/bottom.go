@@ -71,11 +71,23 @@ func (m *model) statusLine() string {
 		left = append(left, count(m.lost)+" not listed")
 	}
 	look := plain
+	if m.width >= drawnWidth {
+		right += "   " + m.drawnWord()
+	}
 	if m.notice != "" {
 		left, look, right = []string{m.notice}, bold, ""
 	}
 	s := cut(" "+strings.Join(left, "   "), m.width-len(right)-2)
 	return m.paint(look, s) + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right)-1, 1)) + right
+}
+
+// drawnWidth is from where the status line says how the screen is drawn.
+const drawnWidth = 130
+
+// drawnWord is how the screen is drawn: what looks odd may be that.
+func (m *model) drawnWord() string {
+	word := map[bool]string{true: "on", false: "off"}
+	return "color " + fit(word[m.fixed.color], 3) + "  utf8 " + word[m.fixed.text.utf8]
 }
 
 // filterInput is the filter being typed, with its cursor.

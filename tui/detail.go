@@ -37,23 +37,32 @@ func (t tab) String() string {
 	return [...]string{"overview", "request", "response", "hops", "curl"}[t]
 }
 
-// tabLine names all tabs, the open one between brackets; short where that is too
-// wide.
+// brief is the name of a tab where there is little room, as beside the list.
+func (t tab) brief() string {
+	return [...]string{"Overview", "Req", "Resp", "Hops", "Curl"}[t]
+}
+
+// tabLine names all tabs, the open one between brackets; with short names where the
+// others are too wide, and with numbers alone where those are.
 func tabLine(open tab, w int) string {
-	var words, brief []string
-	for t := range tabs {
-		s := strconv.Itoa(int(t)+1) + " " + t.String()
-		b := strconv.Itoa(int(t) + 1)
-		if t == open {
-			s, b = "["+s+"]", "["+s+"]"
+	names := func(of func(tab) string, gap string) string {
+		var words []string
+		for t := range tabs {
+			s := strings.TrimRight(strconv.Itoa(int(t)+1)+" "+of(t), " ")
+			if t == open {
+				s = "[" + s + "]"
+			}
+			words = append(words, s)
 		}
-		words, brief = append(words, s), append(brief, b)
+		return strings.Join(words, gap)
 	}
-	s := strings.Join(words, "  ")
-	if len(s) > w {
-		s = strings.Join(brief, " ")
+	number := func(tab) string { return "" }
+	for _, s := range []string{names(tab.String, "  "), names(tab.brief, "  "), names(tab.brief, " ")} {
+		if len(s) <= w {
+			return s
+		}
 	}
-	return cut(s, w)
+	return cut(names(number, " "), w)
 }
 
 const (

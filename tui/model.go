@@ -141,6 +141,7 @@ type look struct {
 	palette palette
 	text    text
 	loc     *time.Location
+	color   bool
 	// commands says that other commands of ours reach the session: they are
 	// worth proposing.
 	commands bool
@@ -148,7 +149,7 @@ type look struct {
 
 func newModel(o Options) model {
 	now := o.Now()
-	fixed := look{palette: newPalette(o.Color), text: text{utf8: o.UTF8}, loc: now.Location(), commands: !o.Demo}
+	fixed := look{palette: newPalette(o.Color), text: text{utf8: o.UTF8}, loc: now.Location(), color: o.Color, commands: !o.Demo}
 	m := model{
 		owner: !o.Attached && !o.Demo,
 		fixed: fixed,

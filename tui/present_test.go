@@ -268,3 +268,19 @@ func TestExplainIsSuggestedByTheServicesName(t *testing.T) {
 		}
 	}
 }
+
+// The names of the detail's parts are as long as there is room for.
+func TestTabLine(t *testing.T) {
+	for w, want := range map[int]string{
+		80: "1 overview  [2 request]  3 response  4 hops  5 curl",
+		45: "1 Overview  [2 Req]  3 Resp  4 Hops  5 Curl",
+		43: "1 Overview  [2 Req]  3 Resp  4 Hops  5 Curl",
+		42: "1 Overview [2 Req] 3 Resp 4 Hops 5 Curl",
+		38: "1 [2] 3 4 5",
+		5:  "1 [2~",
+	} {
+		if got := tabLine(tabRequest, w); got != want {
+			t.Errorf("%d columns: %q", w, got)
+		}
+	}
+}
