@@ -11,7 +11,8 @@ import (
 )
 
 // fell is one reason for which one service's requests of a lane were served by
-// the baseline: how many, since when, and whether it goes on.
+// the baseline: how many, since when, and whether it goes on. A kill switch is one
+// too, though nobody counts that as a fallback.
 type fell struct {
 	service string
 	lane    lane.Name
@@ -24,6 +25,7 @@ type fell struct {
 	// ended is when the lane served the service itself again; zero while it did
 	// not.
 	ended     time.Time
+	killed    bool // a kill switch sent them there: they are no fallbacks, and stand apart
 	why       string
 	what, run string            // what would end it
 	of        *traffic.Exchange // the words are still to be made of it
@@ -34,7 +36,7 @@ type fell struct {
 // services and lanes are words of others.
 type fallbacks struct {
 	all  []fell // in the order in which they began
-	more uint64 // fallbacks beyond the bound
+	more uint64 // requests beyond the bound
 }
 
 const fallbacksMost = 200
@@ -83,7 +85,7 @@ func (f *fallbacks) count(t traffic.Tally) {
 			return
 		}
 		// The words stay for as long as the screen: they must not keep what they came with.
-		x := fell{service: strings.Clone(e.Service), lane: lane.Name(strings.Clone(string(e.Lane))), reason: lane.Reason(strings.Clone(string(e.Reason))), since: t.First}
+		x := fell{service: strings.Clone(e.Service), lane: lane.Name(strings.Clone(string(e.Lane))), reason: lane.Reason(strings.Clone(string(e.Reason))), killed: traffic.Route(e) == traffic.RouteKilled, since: t.First}
 		f.all = append(f.all, x)
 		i = len(f.all) - 1
 	}
@@ -133,28 +135,43 @@ func (m *model) fallbacksText(w int) []cell {
 		}
 		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.service, b.service), a.since.Compare(b.since))
 	})
-	if len(all) == 0 {
-		p.put(0, "No fallbacks: every tagged request that was seen was served in its lane, or is an error of its own.", bold)
-		p.blank()
-		m.fallbacksEnd(p)
-		return p.lines
-	}
 	nameW := 7
 	for i := range all {
 		nameW = max(nameW, min(len(p.t.clean(all[i].service, 200)), 30))
 	}
-	p.lines = append(p.lines, cell{"  " + fit("SERVICE", nameW) + "   COUNT  FAILED  SINCE        LAST", faint})
-	for i := range all {
-		m.fellLines(p, &all[i], nameW)
+	killed := slices.DeleteFunc(slices.Clone(all), func(x fell) bool { return !x.killed })
+	all = slices.DeleteFunc(all, func(x fell) bool { return x.killed })
+	titles := "  " + fit("SERVICE", nameW) + "   COUNT  FAILED  SINCE        LAST"
+	switch {
+	case len(all) > 0:
+		p.lines = append(p.lines, cell{titles, faint})
+		m.fellLines(p, all, nameW)
+	case len(killed) > 0:
+		p.put(0, "No fallbacks: every tagged request that was seen was served in its lane, was sent to the baseline by a kill switch, or is an error of its own.", bold)
+		p.blank()
+	default:
+		p.put(0, "No fallbacks: every tagged request that was seen was served in its lane, or is an error of its own.", bold)
+		p.blank()
+	}
+	if len(killed) > 0 {
+		p.put(0, "UNDER A KILL SWITCH: no fallbacks, counted by themselves", bold)
+		p.lines = append(p.lines, cell{titles, faint})
+		m.fellLines(p, killed, nameW)
 	}
 	if m.fell.more > 0 {
-		p.put(0, "and "+pluralOf(m.fell.more, "fallback")+" of further services and lanes", warnText)
+		p.put(0, "and "+pluralOf(m.fell.more, "request")+" of further services and lanes", warnText)
 	}
 	m.fallbacksEnd(p)
 	return p.lines
 }
 
-func (m *model) fellLines(p *page, x *fell, nameW int) {
+func (m *model) fellLines(p *page, all []fell, nameW int) {
+	for i := range all {
+		m.fellOne(p, &all[i], nameW)
+	}
+}
+
+func (m *model) fellOne(p *page, x *fell, nameW int) {
 	failed := "-"
 	if x.failed > 0 {
 		failed = count(x.failed)
@@ -192,7 +209,7 @@ func (m *model) fallbacksEnd(p *page) {
 	if m.known {
 		p.put(0, "The session since its start: "+breakdown(m.status.Counts.Fallbacks)+".", plain)
 		if n := m.status.Counts.Killed; n > 0 {
-			p.put(0, "Under a kill switch: "+count(n)+", counted by themselves. They are no fallbacks, and stand above with it as the reason.", plain)
+			p.put(0, "Under a kill switch: "+count(n)+", which are none of these.", plain)
 		}
 	}
 	p.put(0, "A fallback is a request with a lane's tag that the baseline served. BASE is none: it asked for no lane.", faint)

@@ -228,6 +228,7 @@ func TestGolden(t *testing.T) {
 		{"no-later-problem", nil, func(u *user) { u.running().keys("n") }},
 		{"long-names", nil, func(u *user) { u.running().rows(longNames()...) }},
 		{"fallbacks", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("b") }},
+		{"fallbacks-killed", nil, func(u *user) { u.status(killing).rows(killedRows()...).keys("b") }},
 		{"fallbacks-none", nil, func(u *user) { u.status(unused).rows(scene.Exchanges()[0]).keys("b") }},
 		{"graph", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("g") }},
 		{"graph-none", nil, func(u *user) { u.status(unused).keys("g") }},
@@ -370,6 +371,21 @@ func TestGolden(t *testing.T) {
 		u := newUser(t, 80, 24, func(o *Options) { o.Color, o.UTF8 = true, true }).running()
 		golden(t, "running-80x24-utf8", strings.ReplaceAll(u.m.View(), "\x1b", "^[")+"\n")
 	})
+}
+
+// killing is a session under a kill switch that has been on for a while.
+func killing(s *control.Status) { s.Killed, s.Counts.Killed = control.KilledLane, 2 }
+
+// killedRows are the usual ones, and two that the switch has sent to the baseline.
+func killedRows() []traffic.Exchange {
+	rows := scene.Exchanges()
+	for i := range 2 {
+		e := scene.Exchanges()[6]
+		e.Seq, e.Kind, e.Reason = uint64(len(rows))+1, lane.KindKillSwitch, lane.ReasonKillSwitch
+		e.Start = e.Start.Add(time.Duration(i+1) * 100 * time.Millisecond)
+		rows = append(rows, e)
+	}
+	return rows
 }
 
 // keeping is a session that keeps bodies.

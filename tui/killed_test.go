@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"lane/pkg/control"
+	"lane/pkg/lane"
 	"lane/tui/internal/scene"
 )
 
@@ -26,4 +27,13 @@ func TestKilledRequestsAreCountedByThemselves(t *testing.T) {
 	u.send(statusMsg{at: scene.Now(), status: s}).keys("b").wantScreen("since its start", "not:kill switch").keys("b").keys("s").wantScreen("not:kill switch").keys("s")
 	s.Counts.Killed = 2
 	u.send(statusMsg{at: scene.Now(), status: s}).keys("b").wantScreen("Under a kill switch: 2,").keys("b").keys("s").wantScreen("2 requests under a kill switch")
+}
+
+// They stand in a table of their own, and do not make fallbacks of none.
+func TestKilledRequestsStandApart(t *testing.T) {
+	killed := scene.Exchanges()[6]
+	killed.Kind, killed.Reason = lane.KindKillSwitch, lane.ReasonKillSwitch
+	newUser(t, 80, 24).status(killing).rows(killed).keys("b").wantScreen("No fallbacks:", "by a kill switch", "UNDER A KILL SWITCH", "> users ", "lane unkill dev-alice")
+	newUser(t, 80, 24).running().keys("b").wantScreen("> users ", "not:KILL SWITCH", "not:No fallbacks")
+	newUser(t, 80, 24).status(unused).keys("b").wantScreen("No fallbacks:", "not:kill switch")
 }
