@@ -154,8 +154,8 @@ func (f *feed) exchanges(ctx context.Context) {
 }
 
 // status sends the session's state when it changes, and each second while
-// something on the screen has an age: a registry that is not fresh, a session
-// that is gone, a rate.
+// something on the screen has an age: a registry that is not fresh, a tunnel, a
+// session that is gone, a rate.
 func (f *feed) status(ctx context.Context) {
 	var (
 		last    control.Status
@@ -180,8 +180,7 @@ func (f *feed) status(ctx context.Context) {
 		if err != nil && s.Schema == "" {
 			s = last
 		}
-		aging := err != nil || s.Registry.State != registryFresh || begins(&s) ||
-			s.Relay != nil && s.Relay.State != control.RelayOK ||
+		aging := err != nil || ages(&s) ||
 			at.UnixNano()-f.moved.Load() < int64(rateWindow+2*statusEvery)
 		if first || aging || (err == nil) != (lastErr == nil) || !sameStatus(s, last) {
 			f.send(statusMsg{at: at, status: s, err: err})
@@ -194,6 +193,11 @@ func (f *feed) status(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// ages says that a status shows something by its age.
+func ages(s *control.Status) bool {
+	return s.Registry.State != registryFresh || begins(s) || s.Relay != nil
 }
 
 // sameStatus compares what is shown: not the counts, which change with every

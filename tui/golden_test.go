@@ -224,6 +224,11 @@ func TestGolden(t *testing.T) {
 				s.Owner, s.Child, s.Log = "alice@desk-7", "go run .", "/run/user/1000/lane/4711.log"
 			}).keys("s")
 		}},
+		{"services-relay", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", Name: "relay-1:7443", State: control.RelayOK, Since: scene.Now().Add(-time.Hour), RoundTrip: .038}
+			}).keys("s")
+		}},
 		{"services-none", nil, func(u *user) { u.running(func(s *control.Status) { s.Services = nil }).keys("s") }},
 		{"no-later-problem", nil, func(u *user) { u.running().keys("n") }},
 		{"long-names", nil, func(u *user) { u.running().rows(longNames()...) }},
@@ -277,12 +282,18 @@ func TestGolden(t *testing.T) {
 		}},
 		{"relay", nil, func(u *user) {
 			u.running(func(s *control.Status) {
-				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayOK, Since: scene.Now().Add(-time.Hour), RoundTrip: .038}
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", Name: "relay-1:7443", State: control.RelayOK, Since: scene.Now().Add(-time.Hour), RoundTrip: .038}
 			})
+		}},
+		{"relay-env", nil, func(u *user) {
+			u.status(func(s *control.Status) {
+				s.Env = "dev-3"
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", Name: "relay-1:7443", State: control.RelayOK, Since: scene.Now().Add(-72*time.Minute - 40*time.Second), RoundTrip: .038}
+			}).rows(scene.Hour()...)
 		}},
 		{"relay-lost", nil, func(u *user) {
 			u.running(func(s *control.Status) {
-				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayLost, Since: scene.Now().Add(-72 * time.Second), Error: "keepalive timeout",
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", Name: "relay-1:7443", State: control.RelayLost, Since: scene.Now().Add(-72 * time.Second), Error: "keepalive timeout",
 					Tries: 2, Next: scene.Now().Add(4 * time.Second)}
 			})
 		}},
@@ -295,7 +306,7 @@ func TestGolden(t *testing.T) {
 		}},
 		{"token-ends", nil, func(u *user) {
 			u.running(func(s *control.Status) {
-				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", State: control.RelayOK, Since: scene.Now().Add(-time.Hour), RoundTrip: .038}
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", Name: "relay-1:7443", State: control.RelayOK, Since: scene.Now().Add(-time.Hour), RoundTrip: .038}
 				s.Warnings = []string{"the token for the relay ends in 9 m 12 s (2026-03-02T14:11:27Z), and this session with it, unless relay_token_file holds a new one by then"}
 			})
 		}},

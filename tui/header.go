@@ -1,8 +1,12 @@
 package tui
 
 import (
+	"fmt"
+	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -16,90 +20,54 @@ type part struct {
 	class class
 }
 
+// extra is something that the header says where there is room for it.
+type extra uint8
+
+const (
+	extraOwner extra = iota
+	extraServices
+	extraTotals // in words
+	extraIndex
+	extraUptime
+	extraProxy
+	extraFigures
+	extraRelay // its name
+)
+
+// extras are those of this screen; the first ones give way first.
+func (m *model) extras() []extra {
+	switch {
+	case m.width < wideWidth: // s shows the services
+		return []extra{extraTotals, extraServices}
+	case m.layout().services == 0:
+		return []extra{extraOwner, extraTotals, extraIndex, extraUptime, extraProxy, extraRelay, extraServices}
+	}
+	return []extra{extraOwner, extraServices, extraTotals, extraIndex, extraUptime, extraProxy, extraFigures, extraRelay}
+}
+
 // header says whose session this is and how it is, and how many fallbacks and
 // errors it has had: those of rows that have left the screen too.
 func (m *model) header() string {
-	var parts []part
-	services := -1 // the part that is left out first: s shows it
-	add := func(s string, c class) { parts = append(parts, part{s, c}) }
-	if !m.known {
-		add("lane", bold)
-		add("connecting", plain)
-	} else {
-		s := m.status
-		add("lane "+m.fixed.text.clean(string(s.Lane), 80), bold)
-		switch {
-		case m.ended():
-			add("SESSION ENDED", badText)
-		case m.gone != nil:
-			add("SESSION GONE "+age(m.now.Sub(m.goneAt)), badText)
-		case s.State == control.SessionDraining:
-			add("DRAINING", warnText)
-		case s.State == control.SessionStarting:
-			add("STARTING", warnText)
-		case s.State == control.SessionWaking:
-			add("WAKING", warnText)
-		}
-		if s.Killed != "" {
-			add("KILLED", badText)
-		}
-		if m.list.paused {
-			add("PAUSED (view only)", warnText)
-		}
-		if s.Env != "" && m.width >= envWidth {
-			add("env "+m.fixed.text.clean(s.Env, 40), plain)
-		}
-		services = len(parts)
-		begins := s.State == control.SessionStarting
-		if len(s.Services) == 0 && begins {
-			services = -1 // there are none yet
-		} else if len(s.Services) == 0 {
-			add("colors calls only", plain)
-		} else {
-			add(plural(len(s.Services), "service"), plain)
-		}
-		if m.gone == nil && !(begins && s.Registry.State == registryUnknown) {
-			word, c := registryWord(s.Registry, m.now)
-			add(word, c)
-			if s.Relay != nil {
-				add(relayWord(s.Relay, m.now))
-			}
-		}
-		if m.width >= wideWidth {
-			if s.Proxy != "" {
-				add("proxy "+m.fixed.text.clean(s.Proxy, 80), plain)
-			}
-			if s.Owner != "" {
-				add(m.fixed.text.clean(lane.Holder(s.Owner, s.Host), 80), faint)
-			}
-		}
-	}
-
-	right := append(m.headerRight(false), m.headerFigures()...)
-	if leftWidth(parts)+rightWidth(right) > m.width {
-		right = m.headerRight(false)
-	}
-	if services >= 0 && leftWidth(parts)+rightWidth(right) > m.width {
-		// The totals stay, the rest gives way.
-		right = m.headerRight(true)
-		if leftWidth(parts)+rightWidth(right) > m.width {
-			parts = append(parts[:services:services], parts[services+1:]...)
-		}
+	say := m.extras()
+	left, right := m.headerLeft(say), m.headerRight(say)
+	for len(say) > 0 && leftWidth(left)+rightWidth(right) > m.width {
+		say = say[1:]
+		left, right = m.headerLeft(say), m.headerRight(say)
 	}
 	room := m.width - rightWidth(right)
 	var b strings.Builder
 	used := 1
 	b.WriteByte(' ')
-	for i, p := range parts {
+	for i, p := range left {
 		sep := ""
 		if i > 0 {
 			sep = partSep
 		}
-		left := room - used - len(sep)
-		if left < 4 {
+		free := room - used - len(sep)
+		if free < 4 {
 			break
 		}
-		s := cut(p.text, left)
+		s := cut(p.text, free)
 		b.WriteString(sep + m.paint(p.class, s))
 		used += len(sep) + ansi.StringWidth(s)
 	}
@@ -108,6 +76,91 @@ func (m *model) header() string {
 		b.WriteString("  " + m.paint(p.class, p.text))
 	}
 	return b.String() + " "
+}
+
+// headerLeft is whose session this is, and how it is.
+func (m *model) headerLeft(say []extra) []part {
+	if !m.known {
+		return []part{{"lane", bold}, {"connecting", plain}}
+	}
+	var parts []part
+	add := func(s string, c class) { parts = append(parts, part{s, c}) }
+	s, t := m.status, m.fixed.text
+	add("lane "+t.clean(string(s.Lane), 80), bold)
+	switch {
+	case m.ended():
+		add("SESSION ENDED", badText)
+	case m.gone != nil:
+		add("SESSION GONE "+age(m.now.Sub(m.goneAt)), badText)
+	case s.State == control.SessionDraining:
+		add("DRAINING", warnText)
+	case s.State == control.SessionStarting:
+		add("STARTING", warnText)
+	case s.State == control.SessionWaking:
+		add("WAKING", warnText)
+	}
+	if s.Killed != "" {
+		add("KILLED", badText)
+	}
+	if m.list.paused {
+		add("PAUSED (view only)", warnText)
+	}
+	if s.Env != "" && m.width >= envWidth {
+		add("env "+t.clean(s.Env, 40), plain)
+	}
+	begins := s.State == control.SessionStarting
+	switch {
+	case len(s.Services) == 0 && begins: // there are none yet
+	case !slices.Contains(say, extraServices):
+	case len(s.Services) == 0:
+		add("colors calls only", plain)
+	default:
+		add(plural(len(s.Services), "service"), plain)
+	}
+	if m.gone == nil && !(begins && s.Registry.State == registryUnknown) {
+		if s.Relay != nil {
+			add(m.relayPart(say))
+		}
+		word, c := registryWord(s.Registry, m.now)
+		if s.Registry.Index > 0 && s.Registry.State == registryFresh && slices.Contains(say, extraIndex) {
+			word += " idx " + strconv.FormatUint(s.Registry.Index, 10)
+		}
+		add(word, c)
+	}
+	if s.Proxy != "" && slices.Contains(say, extraProxy) {
+		add("proxy "+t.clean(strings.TrimPrefix(s.Proxy, "http://"), 80), plain)
+	}
+	if s.Owner != "" && slices.Contains(say, extraOwner) {
+		add(t.clean(lane.Holder(s.Owner, s.Host), 80), faint)
+	}
+	return parts
+}
+
+// relayPart is the tunnel: its relay's name, how it is, and for how long it has stood.
+func (m *model) relayPart(say []extra) (string, class) {
+	r := m.status.Relay
+	word, c := relayWord(r, m.now)
+	if r.Name != "" && slices.Contains(say, extraRelay) {
+		word = "relay " + m.fixed.text.clean(hostOf(r.Name), 40) + strings.TrimPrefix(word, "relay")
+	}
+	if r.State == control.RelayOK && !r.Since.IsZero() && slices.Contains(say, extraUptime) {
+		word += " up " + hours(m.now.Sub(r.Since))
+	}
+	return word, c
+}
+
+// hostOf is a name without its port: all of it, if it has none.
+func hostOf(name string) string {
+	if host, _, err := net.SplitHostPort(name); err == nil {
+		return host
+	}
+	return name
+}
+
+// hours is a time that runs: 01:12:40.
+func hours(d time.Duration) string {
+	n := int(max(d, 0) / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", n/3600, n/60%60, n%60)
 }
 
 const partSep = " | "
@@ -133,22 +186,22 @@ func rightWidth(parts []part) int {
 	return w
 }
 
-// headerRight are the session's totals and the rate of now.
-func (m *model) headerRight(short bool) []part {
+// headerRight are the session's totals and the rate of now, and the figures of all
+// calls where the services' stand below the list too.
+func (m *model) headerRight(say []extra) []part {
 	var out []part
 	if m.known {
-		out = totalParts(m.status.Counts, short)
+		out = totalParts(m.status.Counts, !slices.Contains(say, extraTotals))
 	}
-	return append(out, part{m.rateWord(), plain})
-}
-
-// headerFigures are those of all calls, where the services' stand below the list too.
-func (m *model) headerFigures() []part {
-	f := &m.graph.all
-	if f.n == 0 || !m.known || m.layout().services == 0 {
-		return nil
+	out = append(out, part{m.rateWord(), plain})
+	if f := &m.graph.all; f.n > 0 && m.known && slices.Contains(say, extraFigures) {
+		p95 := f.quantile(.95)
+		if !strings.HasSuffix(p95, "s") {
+			p95 += "ms"
+		}
+		out = append(out, part{"p95 " + p95, plain}, part{"err " + f.errors(), plain})
 	}
-	return []part{{"p95 " + f.quantile(.95) + " ms", plain}, {f.errors() + " failed", plain}}
+	return out
 }
 
 // totalParts are a session's fallbacks, none of them too, and its errors if there

@@ -356,7 +356,7 @@ func TestRelayStates(t *testing.T) {
 	}{
 		{nil, []string{"not:relay"}},
 		{&control.RelayStatus{State: control.RelayOK, RoundTrip: 0.038}, []string{"relay OK 38ms", "not:!!"}},
-		{&control.RelayStatus{State: control.RelayOK}, []string{"relay OK | proxy"}},
+		{&control.RelayStatus{State: control.RelayOK}, []string{"relay OK | consul OK"}},
 		{&control.RelayStatus{State: control.RelayReconnecting, Since: at(4 * time.Second), Error: "EOF"}, []string{"relay RECONNECTING 4s", "!! relay RECONNECTING 4s: the lane's callers get errors"}},
 		{&control.RelayStatus{State: control.RelayLost, Since: at(3 * time.Minute)}, []string{"relay LOST 3m", "!! relay LOST 3m"}},
 	} {

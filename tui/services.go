@@ -104,14 +104,22 @@ func (m *model) servicesText(w int) []cell {
 	}
 	if r := s.Relay; r != nil {
 		word, c := relayWord(r, m.now)
-		p.field("Relay", r.URL+", "+strings.TrimPrefix(word, "relay ")+note(r.Error, p.t), c)
+		at := r.URL
+		if r.Name != "" {
+			at += " (" + r.Name + ")"
+		}
+		p.field("Relay", at+", "+strings.TrimPrefix(word, "relay ")+note(r.Error, p.t), c)
 	}
 	if s.Owner != "" {
 		p.field("Owner", lane.Holder(s.Owner, s.Host)+", process "+strconv.Itoa(s.PID), plain)
 	}
 	p.field("Env", s.Env, plain)
 	word, c := registryWord(s.Registry, m.now)
-	p.field("Consul", s.Registry.Address+", "+strings.TrimPrefix(word, "consul ")+note(s.Registry.Error, p.t), c)
+	word = strings.TrimPrefix(word, "consul ")
+	if n := s.Registry.Index; n > 0 {
+		word += ", index " + strconv.FormatUint(n, 10)
+	}
+	p.field("Consul", s.Registry.Address+", "+word+note(s.Registry.Error, p.t), c)
 	p.field("Proxy", s.Proxy, plain)
 	p.field("Command", s.Child, plain)
 	p.field("Log", s.Log, plain)

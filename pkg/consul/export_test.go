@@ -122,7 +122,7 @@ type Heard struct {
 // RunWatch runs a watch whose asks f answers, with an index and a picture, or an
 // error.
 func RunWatch(ctx context.Context, heard func(Heard), f func(ctx context.Context, index uint64) (uint64, string, error)) (again func() uint64, done <-chan struct{}) {
-	w := &watch{key: "stock", starts: newStarts()}
+	w := &watch{key: "stock", index: new(newest), starts: newStarts()}
 	out, ended := make(chan event), make(chan struct{})
 	go func() {
 		defer close(ended)

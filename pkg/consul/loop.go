@@ -106,7 +106,7 @@ const sleptFor = 15 * time.Second
 
 func (l *loop) start(ctx context.Context, key string, f ask) *source {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &source{watch: &watch{key: key, starts: newStarts()}, stop: cancel}
+	s := &source{watch: &watch{key: key, index: &l.w.index, starts: newStarts()}, stop: cancel}
 	l.wg.Go(func() { s.run(ctx, l.w.o, f, l.events) })
 	return s
 }

@@ -15,7 +15,8 @@ import (
 // watch follows one thing in the registry with blocking queries and sends what
 // changed to the watcher's loop, which alone keeps state.
 type watch struct {
-	key string
+	key   string
+	index *newest // of all watches
 	*starts
 }
 
@@ -83,6 +84,10 @@ func (w *watch) run(ctx context.Context, o WatchOptions, f ask, out chan<- event
 		}
 		p.succeeded()
 		rebuilt := meta.LastIndex < index
+		if rebuilt {
+			w.index.Store(meta.LastIndex)
+		}
+		w.index.tell(meta.LastIndex)
 		index = nextIndex(index, meta.LastIndex)
 		got.contact, got.filtered = meta.LastContact, meta.ResultsFilteredByACLs
 		changed := first || !got.same(last)

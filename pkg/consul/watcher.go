@@ -75,6 +75,7 @@ type Watcher struct {
 	trust   atomic.Pointer[lane.Trust]
 	shown   atomic.Pointer[lane.Trust]
 	err     atomic.Pointer[error]
+	index   newest
 
 	always  int        // how many services are watched always
 	mu      sync.Mutex // guards pending, writes to needs, stopped
@@ -143,6 +144,18 @@ func (w *Watcher) Ready() error {
 		return ErrStale
 	}
 	return nil
+}
+
+// Index is the highest index that the registry has answered with, 0 before there is
+// one. It grows with every change in it, and begins anew with another registry.
+func (w *Watcher) Index() uint64 { return w.index.Load() }
+
+// newest is the highest of numbers that several tell.
+type newest struct{ atomic.Uint64 }
+
+func (n *newest) tell(v uint64) {
+	for old := n.Load(); v > old && !n.CompareAndSwap(old, v); old = n.Load() {
+	}
 }
 
 // Err returns the last failure of the registry, nil while everything answers.

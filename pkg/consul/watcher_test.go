@@ -31,6 +31,10 @@ func TestTheWatchSeesWhatChanges(t *testing.T) {
 		begin := time.Now()
 		s := need(t, w, service)
 		t.Logf("first answer in %v", time.Since(begin))
+		index := w.Index()
+		if index == 0 {
+			t.Error("an answer without an index")
+		}
 		if len(s.Instances) != 1 || s.Instances[0].Addr != "127.0.0.1:9001" || s.Instances[0].Zone != "a" ||
 			!s.Instances[0].FirstSeen.IsZero() || s.Instances[0].Health != lane.Passing {
 			t.Fatalf("%+v", s.Instances)
@@ -50,6 +54,7 @@ func TestTheWatchSeesWhatChanges(t *testing.T) {
 		if got := w.Catalog().Service(service).Instances[1]; got.FirstSeen.IsZero() {
 			t.Errorf("the new one was not seen before: %+v", got)
 		}
+		eventually(t, "a higher index", func() bool { return w.Index() > index })
 		consul.SetBaseline(t, c, service+"-1", "critical", "down")
 		eventually(t, "critical", is(2, lane.Critical))
 		if got := w.Catalog().Service(service).Instances[0]; got.HealthNote != "down" || !got.FirstSeen.IsZero() {

@@ -53,12 +53,14 @@ type RegistryStatus struct {
 	Address string    `json:"address"`
 	State   string    `json:"state"`           // fresh | stale | unreachable
 	Since   time.Time `json:"since,omitzero"`  // last time that all of it answered
+	Index   uint64    `json:"index,omitempty"` // the highest of its answers: what is newer it has not told
 	Error   string    `json:"error,omitempty"` // the last failure, in words
 }
 
 // RelayStatus is what the session knows of its tunnel.
 type RelayStatus struct {
 	URL       string    `json:"url"`
+	Name      string    `json:"name,omitempty"`       // what the relay calls itself, host:port
 	State     string    `json:"state"`                // connecting | ok | reconnecting | lost
 	Since     time.Time `json:"since,omitzero"`       // of the state
 	RoundTrip float64   `json:"round_trip,omitempty"` // to the relay and back, in seconds, as last measured

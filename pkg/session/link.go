@@ -131,6 +131,7 @@ type link struct {
 	ends  time.Time       // of the token that the relay has taken; zero: not known
 	read  string          // the token that was read last
 	bad   string          // one that the relay did not take
+	name  string          // of the relay, as it calls itself; empty: it has not said
 	far   map[string]*far // by claim
 }
 
@@ -346,6 +347,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		}
 		_, before := f.v.joined()
 		f.learn(e.Facts)
+		l.called(e.Facts)
 		if _, now := f.v.joined(); before && !now {
 			news = append(news, fmt.Sprintf("the claim on %s is ours: its holder has gone", f.v.o.Name))
 		}
@@ -355,6 +357,13 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		}
 	}
 	return news
+}
+
+// called notes what the relay calls itself. The caller holds mu.
+func (l *link) called(got map[string]string) {
+	if name := got[facts.Relay]; name != "" {
+		l.name = name
+	}
 }
 
 // up says why there is no tunnel now, or nil.
@@ -378,7 +387,7 @@ func (l *link) word() string {
 func (l *link) status() *control.RelayStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st := &control.RelayStatus{URL: l.o.URL, State: l.word(), Since: l.since, Outgoing: l.o.Outgoing}
+	st := &control.RelayStatus{URL: l.o.URL, Name: l.name, State: l.word(), Since: l.since, Outgoing: l.o.Outgoing}
 	if d, ok := l.agent.RTT(); ok && l.state == control.RelayOK {
 		st.RoundTrip = d.Seconds()
 	}
@@ -503,6 +512,9 @@ func (f *far) Register(ctx context.Context) error {
 		return err
 	}
 	f.learn(got)
+	f.l.mu.Lock()
+	f.l.called(got)
+	f.l.mu.Unlock()
 	f.v.holds(f.l.s.o.Now().Format(timeForm), "")
 	f.report()
 	return nil

@@ -101,7 +101,10 @@ func TestByARelayASessionWritesNothing(t *testing.T) {
 		r := run(t, o)
 		st := r.up()
 		v := st.Services[0]
-		if st.Relay == nil || st.Relay.State != control.RelayOK || v.Registered != w.service("orders") || v.State != control.StateUp || v.Guard == "" {
+		if st.Registry.Index == 0 {
+			t.Error("no index of the registry")
+		}
+		if st.Relay == nil || st.Relay.State != control.RelayOK || st.Relay.Name != "relay" || v.Registered != w.service("orders") || v.State != control.StateUp || v.Guard == "" {
 			t.Errorf("status %+v %+v", st.Relay, v)
 		}
 		if code, body, err := w.ask(st, "/"); code != 200 || body != "mine" || err != nil {

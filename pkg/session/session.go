@@ -302,6 +302,7 @@ func (s *session) Status(ctx context.Context) control.Status {
 		}
 		st.Killed = killed(&cat.Switches, s.o.Lane)
 		st.Registry.State, st.Registry.Since = stateWord(trust.State), trust.Since
+		st.Registry.Index = s.watcher.Index()
 		if err := s.watcher.Err(); err != nil {
 			st.Registry.Error = err.Error()
 		}

@@ -21,7 +21,7 @@ func Status() control.Status {
 	return control.Status{
 		Schema: control.StatusSchema, Lane: "dev-alice", Owner: "alice@desk-7", Host: "desk-7", PID: 4711,
 		Started: Now().Add(-72 * time.Minute), Proxy: "http://127.0.0.1:7474", State: "up",
-		Registry: control.RegistryStatus{Address: "127.0.0.1:8500", State: "fresh", Since: Now()},
+		Registry: control.RegistryStatus{Address: "127.0.0.1:8500", State: "fresh", Since: Now(), Index: 88213},
 		Services: []control.Service{
 			{Name: "orders", Registered: "orders", ID: "lane:dev-alice:orders:3f9c", Mode: "shared",
 				Guard: "10.2.0.77:40117", Local: "127.0.0.1:8080", State: control.StateUp},
