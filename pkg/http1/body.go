@@ -94,20 +94,6 @@ func (b *Body) Left() int64 {
 	return -1
 }
 
-// Buffered reports whether bytes of it are in the reader's buffer.
-func (b *Body) Buffered() bool { return len(b.r.Buffered()) > 0 }
-
-// Took tells that n bytes of a body by length were read past it, from the
-// connection.
-func (b *Body) Took(n int64) {
-	if b.left -= n; b.left == 0 {
-		b.err = io.EOF
-	}
-}
-
-// Lose ends a body of which bytes were read past it, nobody knows how many.
-func (b *Body) Lose() { b.err = io.ErrUnexpectedEOF }
-
 // Ready reports whether Read has something to give, its end among it, without
 // reading from the connection.
 func (b *Body) Ready() bool {

@@ -35,16 +35,6 @@ func (k *keeper) add(p []byte) {
 	}
 }
 
-// wants says that bytes have to pass by here, and must not be left to the kernel.
-func (k *keeper) wants() bool {
-	if k == nil {
-		return false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return !k.over && !k.body.Full()
-}
-
 // take is what was kept of a body of n bytes, nil for none; nothing is added to it
 // from now on.
 func (k *keeper) take(n int64) *traffic.Body {

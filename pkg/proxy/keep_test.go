@@ -23,7 +23,7 @@ func sendBack(w http.ResponseWriter, r *http.Request) {
 // TestBodiesAreKept: by each way on which a body may go, of each length and
 // framing; and none of it without the wish for it.
 func TestBodiesAreKept(t *testing.T) {
-	long := bytes.Repeat([]byte("0123456789abcdef"), 40_000) // 640,000: the kernel passes it on
+	long := bytes.Repeat([]byte("0123456789abcdef"), 40_000) // 640,000: in many pieces
 	for _, keep := range []bool{true, false} {
 		origin := newBackend(t, "origin", sendBack)
 		h2 := httptest.NewUnstartedServer(http.HandlerFunc(sendBack))

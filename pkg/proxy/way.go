@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -51,7 +50,6 @@ type way struct {
 	down http1.Body
 	peer *peer
 	sent atomic.Bool // the whole request's body
-	late atomic.Bool // it is not waited for any more
 	// heard is set when the server has said something.
 	heard bool
 	take  []string // fields that the request loses, in lower case
@@ -183,7 +181,6 @@ func again(method string) bool {
 func (l *line) talk(x *peer) error {
 	w := &l.way
 	w.out = l.appendRequest(w.out[:0])
-	w.late.Store(false)
 	hints := 0
 	hold := l.asked100
 	if !hold {
@@ -328,6 +325,22 @@ func appendPiece(dst, p []byte, chunked bool) []byte {
 	return append(dst, "\r\n"...)
 }
 
+// sizeRoom and endRoom are what a chunk needs before and behind its bytes.
+const sizeRoom, endRoom = 16, 2
+
+// framed is the piece of n bytes at sizeRoom of a buffer as it is sent, as a chunk
+// in its place.
+func framed(buf []byte, n int, chunked bool) []byte {
+	if !chunked || n == 0 {
+		return buf[sizeRoom : sizeRoom+n]
+	}
+	var size [sizeRoom]byte
+	s := http1.AppendChunkSize(size[:0], n)
+	from := sizeRoom - len(s)
+	copy(buf[from:], s)
+	return append(buf[from:sizeRoom+n], "\r\n"...)
+}
+
 // appendTrailer appends the end of a chunked body, and the fields behind it that
 // may stand there.
 func appendTrailer(dst []byte, b *http1.Body, may func(*http1.Field) bool) []byte {
@@ -345,26 +358,11 @@ func (l *line) upload(x *peer) error {
 	w := &l.way
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	var out []byte
 	for {
-		err := long(x.conn, l.conn, &l.up, &w.c.body.n, w.c.keepReq)
-		switch {
-		case err == nil:
-		case errors.Is(err, os.ErrDeadlineExceeded) && !w.late.Load():
-			return err
-		default:
-			// Bytes that were read may not have been written, and nobody knows how
-			// many: where the next request begins is lost with them.
-			l.up.Lose()
-			return nil // the caller is listened to all the same
-		}
-		n, err := l.up.Read((*buf)[:len(*buf)/2-32])
+		n, err := l.up.Read((*buf)[sizeRoom : len(*buf)-endRoom])
 		w.c.body.n.Add(int64(n))
-		w.c.keepReq.add((*buf)[:n])
-		out = out[:0]
-		if n > 0 {
-			out = appendPiece((*buf)[len(*buf)/2:len(*buf)/2], (*buf)[:n], l.req.Chunked)
-		}
+		w.c.keepReq.add((*buf)[sizeRoom : sizeRoom+n])
+		out := framed(*buf, n, l.req.Chunked)
 		if errors.Is(err, io.EOF) && l.req.Chunked {
 			out = appendTrailer(out, &l.up, l.trails)
 		}
@@ -395,27 +393,6 @@ func (l *line) trails(f *http1.Field) bool {
 	return l.srv.t.marks.trails(f) && !sameWord(w.take, f.Name) && !w.outside.has(f.Name)
 }
 
-// longBody is from how many bytes on a body is left to the kernel.
-const longBody = 64 << 10
-
-// long passes on what is left of a long body between two TCP connections without
-// its bytes coming here, where the system can do that. When it fails for another
-// reason than a deadline, the next read or write says which side it was.
-func long(dst, src net.Conn, b *http1.Body, count *atomic.Int64, k *keeper) error {
-	left := b.Left()
-	if left < longBody || b.Buffered() || k.wants() {
-		return nil
-	}
-	to, from := tcpOf(dst), tcpOf(src)
-	if to == nil || from == nil {
-		return nil
-	}
-	n, err := to.ReadFrom(&io.LimitedReader{R: from, N: left})
-	count.Add(n)
-	b.Took(n)
-	return err
-}
-
 // uploaded waits a little for the end of the request's body. If that does not
 // come, sending ends, and the server's connection is of no use any more.
 func (l *line) uploaded() bool {
@@ -426,7 +403,6 @@ func (l *line) uploaded() bool {
 		select {
 		case <-sent:
 		case <-t.C:
-			w.late.Store(true)
 			_ = w.peer.conn.SetWriteDeadline(longAgo)
 			return false
 		}
@@ -500,27 +476,12 @@ func (l *line) download(chunked bool) error {
 	w, c := &l.way, &l.way.c
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	const room = 16 // for a chunk's size
 	x := w.peer
 	for {
-		if err := long(l.conn, x.conn, &w.down, &c.res.n, c.keepRes); errors.Is(err, os.ErrDeadlineExceeded) {
-			x.calm()
-			l.listen(nil)
-			continue
-		}
-		if w.down.Ended() {
-			return nil
-		}
-		n, err := w.down.Read((*buf)[room : len(*buf)-2])
+		n, err := w.down.Read((*buf)[sizeRoom : len(*buf)-endRoom])
 		c.res.n.Add(int64(n))
-		c.keepRes.add((*buf)[room : room+n])
-		out := (*buf)[room : room+n]
-		if chunked && n > 0 {
-			var size [room]byte
-			s := http1.AppendChunkSize(size[:0], n)
-			copy((*buf)[room-len(s):], s)
-			out = append((*buf)[room-len(s):room+n], "\r\n"...)
-		}
+		c.keepRes.add((*buf)[sizeRoom : sizeRoom+n])
+		out := framed(*buf, n, chunked)
 		if chunked && errors.Is(err, io.EOF) {
 			out = appendTrailer(out, &w.down, trails)
 		}

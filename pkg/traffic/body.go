@@ -28,9 +28,6 @@ func (b *Body) Keep(p []byte) {
 	b.Bytes = append(b.Bytes, p...)
 }
 
-// Full says that no more can be kept.
-func (b *Body) Full() bool { return len(b.Bytes) >= MaxBody }
-
 func (b *Body) size() int {
 	if b == nil {
 		return 0
