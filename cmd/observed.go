@@ -91,7 +91,7 @@ func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, 
 		}
 		var err error
 		if w.access, err = accesslog.Open(ao); err != nil {
-			return nil, fmt.Errorf("the access log: %w", err)
+			return nil, usagef(newFileHint, "--access-log: %v", err)
 		}
 		opts.AccessLost = w.access.Lost
 		if ao.Path != "" && f.hangups != nil {

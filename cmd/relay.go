@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -177,7 +176,7 @@ func (o *relayOptions) tls(f *factory) (*tls.Config, error) {
 	var cert tls.Certificate
 	var err error
 	if o.cert != "" {
-		cert, err = relay.Load(o.cert, o.key)
+		cert, err = keyPair("--cert", o.cert, "--key", o.key)
 	} else {
 		var dir string
 		if dir, err = f.relayDir(); err == nil {
@@ -191,15 +190,9 @@ func (o *relayOptions) tls(f *factory) (*tls.Config, error) {
 	if o.clientCA == "" {
 		return c, nil
 	}
-	b, err := os.ReadFile(o.clientCA)
-	if err != nil {
-		return nil, err
-	}
-	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !c.ClientCAs.AppendCertsFromPEM(b) {
-		return nil, usagef("name a file with certificates in PEM", "--client-ca: %q holds no certificate", o.clientCA)
-	}
-	return c, nil
+	c.ClientAuth = tls.RequireAndVerifyClientCert
+	c.ClientCAs, err = roots("--client-ca", o.clientCA)
+	return c, err
 }
 
 // verifier reads the public key of tokens; on the machine where they are made, that
@@ -220,6 +213,9 @@ func (o *relayOptions) verifier(f *factory) (*token.Verifier, error) {
 		path = k.PublicPath()
 	}
 	key, err := token.ReadPublic(path)
+	if err != nil && o.tokenKey != "" {
+		return nil, badFile("--token-key", "name a copy of the public key that `lane relay token create` leaves in relay/ of its state directory", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the public key of tokens: %w", err)
 	}
@@ -237,7 +233,7 @@ func (o *relayOptions) openAudit(f *factory) (*slog.Logger, func(), error) {
 	default:
 		file, err := os.OpenFile(o.audit, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
-			return nil, nil, fmt.Errorf("the audit log: %w", err)
+			return nil, nil, usagef(newFileHint, "--audit: %v", err)
 		}
 		to, done = file, func() { _ = file.Close() } // each line is written at once
 	}

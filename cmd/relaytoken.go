@@ -109,7 +109,7 @@ func runTokenCreate(f *factory, o *tokenOptions) error {
 	if o.out != "" {
 		file, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
-			return err
+			return usagef(newFileHint, "--out: %v", err)
 		}
 		err = file.Chmod(0o600) // of one that was there
 		if err == nil {

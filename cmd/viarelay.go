@@ -2,16 +2,13 @@ package cmd
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"lane/pkg/config"
 	"lane/pkg/guardian"
 	"lane/pkg/proxy"
-	"lane/pkg/relay"
 	"lane/pkg/session"
 	"lane/pkg/token"
 )
@@ -43,19 +40,16 @@ func (f *factory) relayOf(s *config.Settings, up proxy.Upstream) (*session.Relay
 func openRelay(r *session.Relay, s *config.Settings, up proxy.Upstream) error {
 	r.Files = guardian.RelayFiles{CA: s.RelayCAFile, Cert: s.RelayCertFile, Key: s.RelayKeyFile}
 	if s.RelayCAFile != "" {
-		b, err := os.ReadFile(s.RelayCAFile)
+		pool, err := roots(named(s, "relay_ca_file"), s.RelayCAFile)
 		if err != nil {
 			return err
 		}
-		r.Roots = x509.NewCertPool()
-		if !r.Roots.AppendCertsFromPEM(b) {
-			return usagef("name a file with certificates in PEM", "relay_ca_file: %s holds no certificate", s.RelayCAFile)
-		}
+		r.Roots = pool
 	}
 	if s.RelayCertFile != "" {
-		cert, err := relay.Load(s.RelayCertFile, s.RelayKeyFile)
+		cert, err := keyPair(named(s, "relay_cert_file"), s.RelayCertFile, named(s, "relay_key_file"), s.RelayKeyFile)
 		if err != nil {
-			return fmt.Errorf("the client certificate for the relay: %w", err)
+			return err
 		}
 		r.Client = &cert
 	}
@@ -63,6 +57,9 @@ func openRelay(r *session.Relay, s *config.Settings, up proxy.Upstream) error {
 	r.Proxy, err = up.For("https" + s.Relay[len("wss"):])
 	return err
 }
+
+// named is a setting, with where it comes from.
+func named(s *config.Settings, key string) string { return key + " (" + s.Source(key) + ")" }
 
 // relayToken reads the token for a relay, anew each time: a longer session gets a
 // new one by a new file.

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"lane/pkg/token"
@@ -46,22 +47,72 @@ func Certificate(dir string, hosts []string, now time.Time) (tls.Certificate, er
 	return cert, err
 }
 
-// Load reads a certificate and its key, which others must not be able to read.
+// FileError says which of two files, a certificate's and its key's, is of no use.
+type FileError struct {
+	Key bool  // the key's
+	Err error // why, with the file's name
+}
+
+func (e *FileError) Error() string { return e.Err.Error() }
+func (e *FileError) Unwrap() error { return e.Err }
+
+// Load reads a certificate and its key, which others must not be able to read. Its
+// error is a *FileError.
 func Load(certPath, keyPath string) (tls.Certificate, error) {
 	none := tls.Certificate{}
-	key, err := token.ReadSecret(keyPath)
+	ofCert := func(err error) (tls.Certificate, error) { return none, &FileError{Err: err} }
+	ofKey := func(err error) (tls.Certificate, error) { return none, &FileError{Key: true, Err: err} }
+	certs, err := os.ReadFile(certPath)
 	if err != nil {
-		return none, err
+		return ofCert(err)
 	}
-	cert, err := os.ReadFile(certPath)
+	block := find(certs, func(kind string) bool { return kind == "CERTIFICATE" })
+	if block == nil {
+		return ofCert(fmt.Errorf("%s holds no certificate in PEM", certPath))
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return none, err
+		return ofCert(fmt.Errorf("%s holds a certificate that cannot be read: %w", certPath, err))
 	}
-	pair, err := tls.X509KeyPair(cert, key)
+	secret, err := token.ReadSecret(keyPath)
 	if err != nil {
-		return none, fmt.Errorf("%s and %s: %w", certPath, keyPath, err)
+		return ofKey(err)
 	}
-	return pair, nil
+	block = find(secret, func(kind string) bool { return strings.HasSuffix(kind, "PRIVATE KEY") })
+	switch {
+	case block == nil:
+		return ofKey(fmt.Errorf("%s holds no private key in PEM", keyPath))
+	case block.Type == "ENCRYPTED PRIVATE KEY", block.Headers["DEK-Info"] != "":
+		return ofKey(fmt.Errorf("%s holds a private key behind a passphrase, which nobody is asked for", keyPath))
+	}
+	if pair, err := tls.X509KeyPair(certs, secret); err == nil {
+		return pair, nil
+	} else if !isKey(block.Bytes) {
+		return ofKey(fmt.Errorf("%s holds a private key that cannot be read: %w", keyPath, err))
+	}
+	return ofKey(fmt.Errorf("%s holds the key of another certificate than the first one in %s, which is of %s", keyPath, certPath, leaf.Subject))
+}
+
+// find is the first block of a kind in PEM.
+func find(b []byte, kind func(string) bool) *pem.Block {
+	for {
+		var block *pem.Block
+		if block, b = pem.Decode(b); block == nil || kind(block.Type) {
+			return block
+		}
+	}
+}
+
+// isKey reports whether a block can be read as a private key of any form.
+func isKey(der []byte) bool {
+	_, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		_, err = x509.ParseECPrivateKey(der)
+	}
+	if err != nil {
+		_, err = x509.ParsePKCS1PrivateKey(der)
+	}
+	return err == nil
 }
 
 func create(path string, hosts []string, now time.Time) error {
