@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"lane/pkg/ca"
+	"lane/pkg/consul/consultest"
 	"lane/tunnel"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -43,7 +44,7 @@ func cmdConnectProxy(ts *testscript.TestScript, neg bool, args []string) {
 	w := worldOf(ts)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ln, err := newListener()
+	ln, err := consultest.Listen()
 	ts.Check(err)
 	p := &connectProxy{ln: ln, to: map[string]string{args[1]: args[2]}}
 	p.ctx, p.end = context.WithCancel(context.Background())

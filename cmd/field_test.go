@@ -285,7 +285,7 @@ func (a *app) port() string {
 // serve serves until the test ends, and returns where.
 func (f *field) serve(h http.HandlerFunc) (addr string) {
 	f.t.Helper()
-	ln, err := newListener()
+	ln, err := consultest.Listen()
 	if err != nil {
 		f.t.Fatal(err)
 	}

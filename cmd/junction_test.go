@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 
+	"lane/pkg/consul/consultest"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -31,7 +33,7 @@ func cmdLead(ts *testscript.TestScript, neg bool, args []string) {
 	defer w.mu.Unlock()
 	j := w.junctions[args[0]]
 	if j == nil {
-		ln, err := newListener()
+		ln, err := consultest.Listen()
 		ts.Check(err)
 		j = &junction{ln: ln, conns: map[net.Conn]bool{}}
 		w.junctions[args[0]] = j

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"lane/pkg/consul"
+	"lane/pkg/consul/consultest"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/traffic"
@@ -213,7 +214,7 @@ func (f *field) engine() *proxy.Transport {
 // own, as a session does.
 func (f *field) guarded(engine *proxy.Transport, l lane.Name, service string, a *app) {
 	f.t.Helper()
-	ln, err := newListener()
+	ln, err := consultest.Listen()
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type redis struct {
 
 func (f *field) redis() *redis {
 	f.t.Helper()
-	ln, err := newListener()
+	ln, err := consultest.Listen()
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"lane/pkg/consul/consultest"
 	"lane/pkg/control"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -149,29 +149,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s: %s %s tag=%q baggage=%q body=%d\n", s.name, r.Method, r.RequestURI, r.Header.Get("x-lane-tag"), r.Header.Get("baggage"), len(body))
 }
 
-// portsHad are the ports that stories have had so far: one that a story has closed,
-// or not opened yet, must not come to another's server.
-var portsHad sync.Map
-
-// newListener opens a port that no story has had: below those that the system
-// gives out by itself.
-func newListener() (ln net.Listener, err error) {
-	for range 100 {
-		port := 10000 + rand.IntN(20000)
-		if _, had := portsHad.LoadOrStore(port, true); had {
-			continue
-		}
-		if ln, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
-			return ln, nil
-		}
-	}
-	return nil, fmt.Errorf("no free port: %w", err)
-}
-
 func (s *server) listen() (err error) {
 	var ln net.Listener
 	if s.port == 0 {
-		ln, err = newListener()
+		ln, err = consultest.Listen()
 	} else {
 		ln, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
 	}

@@ -7,15 +7,12 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 )
@@ -154,36 +151,4 @@ func uuid() string {
 	var b [16]byte
 	_, _ = crand.Read(b[:]) // it never fails
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-var kept struct {
-	sync.Mutex
-	ports []int
-}
-
-// keptPorts are ports that nobody else of this process gets, and below those that
-// the system gives out by itself: one that an agent has left for a moment must not
-// be somebody's when it comes back.
-func keptPorts(n int) ([]int, error) {
-	kept.Lock()
-	defer kept.Unlock()
-	var out []int
-	for range 1000 {
-		port := 10000 + rand.IntN(20000)
-		if slices.Contains(kept.ports, port) {
-			continue
-		}
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			return nil, err
-		}
-		kept.ports = append(kept.ports, port)
-		if out = append(out, port); len(out) == n {
-			return out, nil
-		}
-	}
-	return nil, errors.New("no free ports between 10000 and 30000")
 }

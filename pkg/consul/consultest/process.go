@@ -107,7 +107,7 @@ func start(binary, token string) (*process, error) {
 }
 
 func startOnce(binary, token string) (*process, error) {
-	ports, err := freePorts(4)
+	ports, err := keptPorts(4)
 	if err != nil {
 		return nil, err
 	}
@@ -245,27 +245,4 @@ func (p *process) stop() {
 func (p *process) kill() {
 	_ = p.leash.Close()
 	<-p.done
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	var open []net.Listener
-	defer func() {
-		for _, l := range open {
-			_ = l.Close()
-		}
-	}()
-	for range n {
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		open = append(open, l)
-		addr, ok := l.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, fmt.Errorf("no TCP address: %v", l.Addr())
-		}
-		ports = append(ports, addr.Port)
-	}
-	return ports, nil
 }
