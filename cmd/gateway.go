@@ -138,7 +138,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	if inForce != nil {
 		opts.Rules, opts.Color = inForce, inForce.Color
 	}
-	opts.Ready = func() { o.ready(f, ln.Addr(), inForce, seen.addr()) }
+	opts.Ready = func() { seen.ready(func() { o.ready(f, ln.Addr(), inForce, seen.addr()) }) }
 	opts.Beside = func(ctx context.Context) error {
 		var asks sync.WaitGroup // no request waits for it
 		defer asks.Wait()

@@ -51,6 +51,9 @@ type observed struct {
 	access  *accesslog.Log    // nil: none
 	hold    *consul.Hold      // nil: not announced
 	id      string            // by which it is announced
+	// up is closed when the front takes requests; then say says so.
+	up  chan struct{}
+	say func()
 	// hangups say that the access log's file was moved away; nil: nobody says so.
 	hangups <-chan struct{}
 	reopen  func()
@@ -74,7 +77,7 @@ type router struct {
 
 // observe opens what there is to look at.
 func (f *factory) observe(at *place, o *observedOptions, r *router) (*observed, error) {
-	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{Always: r.always, Log: f.logger(slog.LevelWarn)}), log: traffic.NewLog(entryRing)}
+	w := &observed{watcher: consul.NewWatcher(at.client, consul.WatchOptions{Always: r.always, Log: f.logger(slog.LevelWarn)}), log: traffic.NewLog(entryRing), up: make(chan struct{})}
 	known := metrics.NewKnown(w.watcher.Catalog)
 	opts := metrics.Options{KnownLane: either(known.Lane, r.lane), KnownService: either(known.Service, r.service), Killed: known.Killed, TraceMap: r.traces, Aliases: o.aliases}
 	opts.Relay = r.relay
@@ -171,7 +174,35 @@ func (w *observed) run(ctx context.Context) error {
 	if w.hold != nil {
 		parts.Go(func() error { return w.announced(ctx) })
 	}
+	parts.Go(func() error {
+		w.tell(ctx)
+		return nil
+	})
 	return parts.Wait()
+}
+
+// ready is called when the front takes requests; say is told when it is announced too.
+func (w *observed) ready(say func()) {
+	w.say = say
+	close(w.up)
+}
+
+// tell says that the router is ready. Whoever has read that finds it in the registry: it
+// waits for the first try to announce it, whose failure stands in the log before. The
+// front waits for nothing of this.
+func (w *observed) tell(ctx context.Context) {
+	waits := []<-chan struct{}{w.up}
+	if w.hold != nil {
+		waits = append(waits, w.hold.Tried())
+	}
+	for _, c := range waits {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return
+		}
+	}
+	w.say()
 }
 
 // reopen opens the access log's file again, and says so: from then on nothing is

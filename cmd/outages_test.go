@@ -5,6 +5,7 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,8 +15,10 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -464,5 +467,75 @@ func TestARouterThatMayNotBeAnnouncedSaysSo(t *testing.T) {
 			strings.Contains(string(out), "--announce=false") != (args[len(args)-1] != "--announce=false") {
 			t.Errorf("%q: exit code %d\n%s", args, code, out)
 		}
+	}
+}
+
+// What a router says of itself is true when it is read: the registry has it by then.
+// Meanwhile it serves.
+func TestARouterIsReadyWhenTheRegistryHasIt(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	baseline := f.app("baseline")
+	f.instance("orders", "orders-1", baseline.addr, nil)
+	for verb, args := range map[string][]string{
+		"gateway": {"--route", "orders"},
+		"sidecar": {"--service", "orders", "--app", baseline.addr, "--outbound", "127.0.0.1:0"},
+		"relay":   {"--advertise", "127.0.0.1", "--ports", claimPorts()},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			f := &field{world: f.world, t: t, dir: t.TempDir(), env: slices.Clone(f.env), client: f.client}
+			front := f.front()
+			held, release := make(chan struct{}, 1), make(chan struct{})
+			hold := func(_ http.ResponseWriter, service string) bool {
+				if service == "lane-"+verb {
+					select {
+					case held <- struct{}{}:
+					default: // it was here before
+					}
+					<-release
+				}
+				return false
+			}
+			front.spoil.Store(&hold)
+			let := sync.OnceFunc(func() { close(release) })
+			defer let()
+			f.env = append(f.env, "CONSUL_HTTP_ADDR="+front.addr, "LANE_STATE_DIR="+f.dir)
+			ln, err := consultest.Listen()
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := ln.Addr().String()
+			if err := ln.Close(); err != nil {
+				t.Fatal(err)
+			}
+			p := f.start(append([]string{"lane", verb, "--listen", at}, args...)...)
+			<-held
+			if verb == "relay" {
+				f.eventually("it serves", func() bool {
+					c, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true}) // who it is, is no matter
+					return err == nil && c.Close() == nil
+				})
+			} else if r, err := f.caller().get(at); err != nil || r.by("baseline") != nil {
+				t.Errorf("it does not serve: %v, %v", r, err)
+			}
+			// A registry that takes so long has given cause for a word, and is waited for no more.
+			if out := p.out.String(); out != "" && !strings.Contains(p.err.String(), "not in the registry yet") {
+				t.Errorf("it says that it is ready before the registry has it:\n%s", out)
+			}
+			let()
+			p.says(`^admin at `)
+			var known map[string]struct{ Service string }
+			if err := f.call("GET", "/v1/agent/services", nil, &known); err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, s := range known {
+				found = found || s.Service == "lane-"+verb
+			}
+			if !found && !strings.Contains(p.err.String(), "not in the registry yet") {
+				t.Errorf("ready, and not in the registry: %v", known)
+			}
+			p.end()
+		})
 	}
 }

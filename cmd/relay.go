@@ -135,9 +135,11 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	if seen.admin != nil {
 		opts.Own = []string{seen.admin.Addr()}
 	}
-	opts.Ready = func() { // who has closed it does not read it
-		_, _ = fmt.Fprintf(f.io.Out, "relay at wss://%s\nfingerprint %s\nclaims at %s:%d-%d\n%s",
-			strings.TrimPrefix(reached(ln.Addr().String()), "http://"), tunnel.Fingerprint(secure.Certificates[0].Certificate[0]), ip, o.ports.First, o.ports.Last, seen.addr())
+	opts.Ready = func() {
+		seen.ready(func() { // who has closed it does not read it
+			_, _ = fmt.Fprintf(f.io.Out, "relay at wss://%s\nfingerprint %s\nclaims at %s:%d-%d\n%s",
+				strings.TrimPrefix(reached(ln.Addr().String()), "http://"), tunnel.Fingerprint(secure.Certificates[0].Certificate[0]), ip, o.ports.First, o.ports.Last, seen.addr())
+		})
 	}
 	return relay.Run(ctx, opts) // a signal is how its supervisor ends it: that is no failure
 }

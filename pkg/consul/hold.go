@@ -80,7 +80,9 @@ type Hold struct {
 	app  atomic.Pointer[appState]
 	push chan struct{} // a new application state; never blocks the sender
 
-	first chan struct{} // closed when the catalog has shown it
+	first  chan struct{} // closed when the catalog has shown it
+	tried  chan struct{} // closed when Keep's first try is over, and more will follow if it failed
+	settle sync.Once     // of tried
 
 	gone atomic.Bool   // deregistered, never registered again
 	turn chan struct{} // holds one token: one change of the registration at a time
@@ -104,7 +106,7 @@ type appState struct {
 
 // NewHold makes a hold; nothing is validated or sent before Register.
 func (c *Client) NewHold(reg Registration, o HoldOptions) *Hold {
-	h := &Hold{c: c, o: o.withDefaults(), id: reg.ID, name: reg.Name, reg: reg, push: make(chan struct{}, 1), first: make(chan struct{}), turn: make(chan struct{}, 1)}
+	h := &Hold{c: c, o: o.withDefaults(), id: reg.ID, name: reg.Name, reg: reg, push: make(chan struct{}, 1), first: make(chan struct{}), tried: make(chan struct{}), turn: make(chan struct{}, 1)}
 	h.app.Store(&appState{ok: o.App, note: o.AppNote})
 	return h
 }
@@ -351,6 +353,7 @@ func (h *Hold) Keep(ctx context.Context) error {
 			if failed {
 				h.o.Log.Warn("it is in the registry now", "id", h.id)
 			}
+			h.settle.Do(func() { close(h.tried) })
 			return h.Run(ctx)
 		case ctx.Err() != nil:
 			return nil
@@ -358,6 +361,7 @@ func (h *Hold) Keep(ctx context.Context) error {
 			return err
 		case !failed:
 			h.o.Log.Warn("it is not in the registry yet, which is tried again and again", "id", h.id, "error", err)
+			h.settle.Do(func() { close(h.tried) })
 		}
 		select {
 		case <-beat.C:
@@ -380,6 +384,11 @@ func passing(err error) bool {
 	}
 	return false
 }
+
+// Tried is closed when Keep has registered, or has failed once, has told that, and goes
+// on: for whoever says that he is ready. It takes no longer than a call may. What ends
+// Keep does not close it.
+func (h *Hold) Tried() <-chan struct{} { return h.tried }
 
 // Shown is closed when the catalog has shown the registration for the first time.
 func (h *Hold) Shown() <-chan struct{} { return h.first }

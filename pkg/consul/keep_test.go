@@ -92,6 +92,14 @@ func TestAnEntryIsKeptOverARegistryThatBreaksOff(t *testing.T) {
 				h := open(t, f.addr).NewHold(registration("dev-alice", service), consul.HoldOptions{App: true, Beat: 20 * time.Millisecond, Log: log.logger()})
 				background(t, h.Keep)
 				select {
+				case <-h.Tried(): // it is told by then, and tried again
+					if log.count("not in the registry yet") != 1 {
+						t.Error("it goes on, and has not told why")
+					}
+				case <-deadline(t).Done():
+					t.Fatal("its first try has no end")
+				}
+				select {
 				case <-h.Shown():
 				case <-deadline(t).Done():
 					t.Fatal("it never came to be in the registry")
@@ -130,6 +138,11 @@ func TestAnEntryThatIsRefusedIsNotTriedAgain(t *testing.T) {
 		}
 		if n := len(f.requests()); n != 1 {
 			t.Errorf("%s: %d requests", name, n)
+		}
+		select {
+		case <-h.Tried():
+			t.Errorf("%s: it goes on", name)
+		default:
 		}
 	}
 	bad := registration("dev-alice", unique("orders"))
