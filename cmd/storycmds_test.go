@@ -29,7 +29,6 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"eventually":  cmdEventually,
 	"exits":       cmdExits,
 	"setfrom":     cmdSetFrom,
-	"setport":     cmdSetPort,
 	"letgo":       cmdLetGo,
 	"holdclaim":   cmdHoldClaim,
 	"interrupts":  cmdInterrupts,
@@ -251,10 +250,4 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if got := strconv.Itoa(c.ProcessState.ExitCode()); got != args[0] {
 		ts.Fatalf("exit code %s, want %s:\n%s", got, args[0], out)
 	}
-}
-
-// setport VAR URL sets a variable to the host:port of a URL.
-func cmdSetPort(ts *testscript.TestScript, neg bool, args []string) {
-	positive(ts, neg, args, 2, "setport VAR URL")
-	ts.Setenv(args[0], strings.TrimPrefix(args[1], "http://"))
 }
