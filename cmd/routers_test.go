@@ -104,18 +104,21 @@ func TestRulesThatEveryRouterApplies(t *testing.T) {
 }
 
 func TestRulesThatOneRouterDoesNotApply(t *testing.T) {
+	t.Parallel()
+	const enough = 5 * time.Second // for the other one to be asked, on a busy machine
 	for name, c := range map[string]struct {
 		h     http.HandlerFunc
 		state string
 		limit time.Duration
 	}{
-		"old":     {applies(`"revision":6`), routerWaiting, 300 * time.Millisecond},
+		"old":     {applies(`"revision":6`), routerWaiting, enough},
 		"refused": {applies(`"revision":6,"refused":7,"why":"line 3"`), routerRefused, time.Minute}, // known at once
-		"broken":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, routerSilent, 300 * time.Millisecond},
-		"none":    {applies(`"revision":0`), routerWaiting, 300 * time.Millisecond}, // a gateway without rules is to have some
-		"absent":  {nil, routerSilent, 300 * time.Millisecond},
+		"broken":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, routerSilent, enough},
+		"none":    {applies(`"revision":0`), routerWaiting, enough}, // a gateway without rules is to have some
+		"absent":  {nil, routerSilent, enough},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // what is waited for in vain passes together
 			e := newEnvironment(t)
 			e.router(t, "lane-gateway", "gw-1", "passing", applies(`"revision":7`))
 			e.router(t, "lane-gateway", "gw-2", "passing", c.h)

@@ -72,7 +72,7 @@ func TestRevoke(t *testing.T) {
 	r.auth.mu.Unlock()
 	began := time.Now()
 	r.Revoke(t.Context(), func(h Holder) bool { return h.TokenID == "1" }, "the token of alice is revoked")
-	if d := time.Since(began); d > 5*time.Second {
+	if d := time.Since(began); d > 20*time.Second { // it is done at once; a busy machine adds to that
 		t.Errorf("after %v", d)
 	}
 	if n := r.auth.count("gone orders: revoked"); n != 1 {
@@ -103,7 +103,7 @@ func TestRevoke(t *testing.T) {
 func TestAnExpiredToken(t *testing.T) {
 	t.Parallel()
 	r := startRelay(t, quick(), nil)
-	soon := time.Now().Add(2 * time.Second)
+	soon := time.Now().Add(10 * time.Second) // a busy machine has claimed by then
 	r.auth.expire["alice/1"] = soon
 	var asked atomic.Int64
 	a := startAgent(t, quick(), r, func(c *AgentConfig) {

@@ -41,7 +41,7 @@ func endsEarly(t *testing.T, s *gshop, c *grpc.ClientConn, kv ...string) {
 	if err := c.Invoke(shortly(t, kv...), "/t.T/Unary", str(""), &wrapperspb.StringValue{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(shortly(t, kv...), 4*time.Second)
+	ctx, cancel := context.WithTimeout(shortly(t, kv...), 8*time.Second)
 	defer cancel()
 	if err := c.Invoke(ctx, "/t.T/Wait", str(""), &wrapperspb.StringValue{}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("%v", err)
