@@ -24,11 +24,12 @@ type claimValue struct {
 	Relay      string `json:"relay,omitempty"`
 	RelayID    string `json:"relay_id,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
+	Vacant     bool   `json:"vacant,omitempty"`
 }
 
 func encodeClaim(c lane.Claim) []byte {
 	data, err := json.Marshal(claimValue{Owner: c.Owner, Host: c.Host, Install: c.Install, Session: c.Session,
-		Mode: c.Mode, Registered: c.Registered, ID: c.ID, Since: c.Since, Relay: c.Relay, RelayID: c.RelayID, Generation: c.Generation})
+		Mode: c.Mode, Registered: c.Registered, ID: c.ID, Since: c.Since, Relay: c.Relay, RelayID: c.RelayID, Generation: c.Generation, Vacant: c.Vacant})
 	if err != nil {
 		panic(err) // strings always marshal
 	}
@@ -47,7 +48,7 @@ func decodeClaim(p *api.KVPair) (lane.Claim, bool) {
 	_ = json.Unmarshal(p.Value, &v) // a claim with an unreadable value is still a claim
 	c := lane.Claim{Lane: lane.Name(l), Service: service, Owner: v.Owner, Host: v.Host, Install: v.Install,
 		Session: p.Session, Mode: v.Mode, Registered: v.Registered, ID: v.ID, Since: v.Since,
-		Relay: v.Relay, RelayID: v.RelayID, Generation: v.Generation}
+		Relay: v.Relay, RelayID: v.RelayID, Generation: v.Generation, Vacant: v.Vacant}
 	if c.Registered != IsolatedName(c.Lane, service) {
 		// Any other name would let a claim bring a foreign service's instances in.
 		c.Registered = service

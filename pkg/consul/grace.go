@@ -53,11 +53,12 @@ func (l *loop) accept(s *source, now time.Time) {
 }
 
 // promised reports whether a claim stands that names the instance. Whoever ends gives
-// his claim up first, and whoever dies stops beating: an instance that was well, and
-// goes before its claim does, was lost by its agent, or with it, and registers again.
+// his claim up first, or writes into it that he takes the instance out, as a relay does
+// whose laptops are to come back; and whoever dies stops beating: an instance that was
+// well, and goes before that, was lost by its agent, or with it, and registers again.
 func (l *loop) promised(in *lane.Instance) bool {
 	return in.Health == lane.Passing && slices.ContainsFunc(l.declared.answer.claims, func(c lane.Claim) bool {
-		return c.ID == in.ID && c.Session != "" && string(c.Lane) == in.MetaLane
+		return c.ID == in.ID && c.Session != "" && !c.Vacant && string(c.Lane) == in.MetaLane
 	})
 }
 

@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -176,5 +177,59 @@ func TestAnInstanceWhoseClaimStandsIsNotGoneYet(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "gone with its claim", func() bool { return len(kept.Catalog().Service(service).Instances) == 0 })
+	})
+}
+
+// A holder who takes his instance out and lets the claim stand, as a relay that ends does,
+// says so in the claim: the instance is gone at once, and its place is missed.
+func TestAnInstanceThatItsHolderTakesOutIsGone(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		c := open(t, addr)
+		service, l := unique("orders"), "dev-alice"
+		r := registration(l, service)
+		there := func() {
+			consul.RegisterBaseline(t, c, service, r.ID, "127.0.0.1", 8080, map[string]string{"lane": l, "lane-local": "true"})
+		}
+		there()
+		consul.RegisterBaseline(t, c, service, service+"-base", "127.0.0.1", 8081, nil)
+		held := session(t, c)
+		cl := claim(l, service, "alice")
+		cl.ID = r.ID
+		if err := held.Claim(deadline(t), cl); err != nil {
+			t.Fatal(err)
+		}
+		w := watcher(t, c, graceful(time.Hour))
+		need(t, w, service)
+		decide := func() lane.Decision {
+			router, err := lane.NewRouter(lane.DefaultPolicy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return router.Decide(w.Catalog(), lane.Request{Service: service, Tag: lane.ParseTag(l), Now: time.Now()})
+		}
+		eventually(t, "whole", func() bool {
+			return decide().Kind == lane.KindLaneMatch && len(w.Catalog().Service(service).Declared) == 1
+		})
+		cl.Vacant = true
+		if err := held.Claim(deadline(t), cl); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the claim says it", func() bool {
+			all := w.Catalog().Claims
+			return slices.ContainsFunc(all, func(c lane.Claim) bool { return c.ID == r.ID && c.Vacant })
+		})
+		if d := decide(); d.Kind != lane.KindLaneMatch { // what the registry still has is there
+			t.Errorf("%+v", d)
+		}
+		consul.RemoveBaseline(t, c, r.ID)
+		eventually(t, "missed", func() bool { return decide().Reason == lane.ReasonLaneDeclaredAbsent })
+
+		// The next one has the place.
+		cl.Vacant = false
+		if err := held.Claim(deadline(t), cl); err != nil {
+			t.Fatal(err)
+		}
+		there()
+		eventually(t, "back", func() bool { return decide().Kind == lane.KindLaneMatch })
 	})
 }

@@ -61,6 +61,9 @@ type Claim struct {
 	Relay      string // the relay that holds it for its owner; empty: the owner's own session does
 	RelayID    string // with Relay: the ID by which that relay is registered itself; empty: it is not
 	Generation uint64 // with Relay: grows with each link of an installation
+	// Vacant says that its holder has taken the instance out himself, and that one is to
+	// come back: there is none now, whatever else the claim says.
+	Vacant bool
 }
 
 // Holder is an owner with the host, which an owner's name often ends with already.

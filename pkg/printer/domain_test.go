@@ -54,7 +54,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		{Lanes{}, "schema lanes lanes.lane lanes.state lanes.killed lanes.owners lanes.services lanes.services.service lanes.services.state " +
 			"lanes.services.owner lanes.services.host lanes.services.since"},
 		{LaneDetail{}, "schema lane state killed services services.service services.state services.owner services.host services.since " +
-			"services.declared services.mode services.registered services.session services.install services.relay services.active services.instances " +
+			"services.declared services.mode services.registered services.session services.install services.relay services.vacant services.active services.instances " +
 			"services.instances.id services.instances.registered services.instances.addr services.instances.node services.instances.health " +
 			"services.instances.note services.instances.owner services.instances.local services.instances.draining services.instances.weight " +
 			"services.instances.env services.instances.tenant services.instances.zone services.instances.version"},

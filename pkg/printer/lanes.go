@@ -62,8 +62,9 @@ type LaneService struct {
 	Registered string         `json:"registered"`
 	Session    string         `json:"session"`
 	Install    string         `json:"install"`
-	Relay      string         `json:"relay,omitempty"` // that holds the claim for the owner's machine, and leads there
-	Active     string         `json:"active"`          // the holder's own clock, of its last request
+	Relay      string         `json:"relay,omitempty"`  // that holds the claim for the owner's machine, and leads there
+	Vacant     bool           `json:"vacant,omitempty"` // the relay has taken the instance out itself, and waits for its laptop
+	Active     string         `json:"active"`           // the holder's own clock, of its last request
 	Instances  []LaneInstance `json:"instances"`
 }
 
@@ -101,6 +102,7 @@ func NewLaneDetails(claims []lane.Claim, instances map[string][]lane.Instance) [
 		s := at(string(c.Lane), c.Service)
 		s.Owner, s.Host, s.Since, s.Install, s.Session = c.Owner, c.Host, c.Since, c.Install, c.Session
 		s.Mode, s.Registered, s.Declared, s.Active, s.Relay = c.Mode, c.Registered, c.Session != "", c.Active, c.Relay
+		s.Vacant = c.Vacant
 	}
 	for service, list := range instances {
 		for _, i := range list {
@@ -235,7 +237,12 @@ func PrintLane(s *iostreams.IOStreams, d *LaneDetail) error {
 			}
 			held += " (their clock)"
 			if v.Relay != "" {
-				held += fmt.Sprintf(", by the relay %s: its instance leads through a tunnel to %s", v.Relay, orUnknown(v.Host))
+				held += ", by the relay " + v.Relay
+				if v.Vacant {
+					held += ", which has taken its instance out: callers get an error until " + orUnknown(v.Host) + " has a tunnel again"
+				} else {
+					held += ": its instance leads through a tunnel to " + orUnknown(v.Host)
+				}
 			}
 		}
 		t.Row(Text("claim"), Text(v.Service), Text(held))

@@ -113,7 +113,7 @@ func (g *Guard) Moved(id string) {
 // Readdressed says that the instance has another address in the registry from now on.
 func (g *Guard) Readdressed(addr string) {
 	old := g.at.Swap(&addr)
-	g.t.guards.Store(addr, addr)
+	g.t.guards.Store(addr, g.own(addr))
 	if *old != addr {
 		g.t.guards.Delete(*old)
 	}
@@ -121,26 +121,50 @@ func (g *Guard) Readdressed(addr string) {
 
 // Far says that the registry has the instance at the address of a relay, whose tunnel
 // leads here. What is asked of it by TLS goes to the guard itself: nobody on that way
-// reads TLS, and in the clear it is not to leave the machine.
+// reads TLS, and in the clear it is not to leave the machine. So does all else while the
+// relay is away: the registry shows one that has died for a while.
 func (g *Guard) Far(addr string) {
 	at := *g.at.Load()
 	if old := g.far.Swap(&addr); old != nil && *old != addr && *old != at {
 		g.t.guards.Delete(*old)
 	}
 	if addr != "" && addr != at {
-		g.t.guards.Store(addr, at)
+		g.t.guards.Store(addr, g.own(at))
 	}
 }
 
+// own is an instance of this process's own, and where its guard listens.
+type own struct {
+	at, service string
+	lane        lane.Name
+}
+
+func (g *Guard) own(at string) own { return own{at, g.cfg.Service, g.cfg.Lane} }
+
 // ownGuard is where the guard of an instance listens that is this process's own: it
-// reads no TLS.
-func (t *Transport) ownGuard(addr string) (at string, ours bool) {
-	v, ours := t.guards.Load(addr)
-	if !ours {
-		return "", false
+// reads no TLS. A port of a relay's may be another claim's by now: there the service and
+// the lane have to be the guard's too.
+func (t *Transport) ownGuard(addr, service string, l lane.Name) (at string, ours bool) {
+	v, _ := t.guards.Load(addr)
+	o, found := v.(own)
+	return o.at, found && (o.at == addr || o.service == service && o.lane == l)
+}
+
+// ask asks an instance at its address. One of this process's own, to which the relay at
+// that address does not lead now, is asked at its guard.
+func (c *call) ask(in *lane.Instance, try func(addr string) error) error {
+	t := c.t
+	at, ours := t.ownGuard(in.Addr, c.ex.Service, lane.Name(in.MetaLane))
+	if !ours || at == in.Addr {
+		return try(in.Addr)
 	}
-	at, ours = v.(string)
-	return at, ours
+	if t.away == nil || !t.away() {
+		var refused *DialError
+		if err := try(in.Addr); !errors.As(err, &refused) {
+			return err
+		}
+	}
+	return try(at)
 }
 
 // Serve serves until ctx ends, then drains and returns when nothing of it runs.
@@ -154,7 +178,7 @@ func (g *Guard) Serve(ctx context.Context, ln net.Listener) error {
 		g.cfg.Here = func(a netip.Addr) bool { return a.IsLoopback() || a == own.Addr().Unmap() }
 	}
 	at := *g.at.Load()
-	g.t.guards.Store(at, at)
+	g.t.guards.Store(at, g.own(at))
 	defer func() {
 		g.t.guards.Delete(*g.at.Load())
 		g.Far("")

@@ -41,7 +41,7 @@ func (t *Transport) Revisit(req *http.Request, e *traffic.Exchange) (*http.Respo
 	if u.Scheme == "http" {
 		return t.services.h2c.RoundTrip(to(req, h, "http", e.Addr, u.Host))
 	}
-	if at, ours := t.ownGuard(e.Addr); ours {
+	if at, ours := t.ownGuard(e.Addr, e.Service, e.Lane); ours {
 		return t.services.h2c.RoundTrip(to(req, h, "http", at, u.Host))
 	}
 	return t.secured.to(e.Addr).plain.RoundTrip(to(req, h, "https", net.JoinHostPort(u.Hostname(), "443"), u.Host))

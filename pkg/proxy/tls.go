@@ -112,11 +112,15 @@ func serverName(r *http.Request, asked string) string {
 // TLS. A guard of this very process reads HTTP alone, and what is sent to it does
 // not leave the machine. HTTP/2 with the caller was an offer of ours; behind such
 // a guard only gRPC needs it.
-func (c *call) toInstance(req *http.Request, in *lane.Instance) (*http.Response, error) {
+func (c *call) toInstance(req *http.Request, in *lane.Instance) (resp *http.Response, err error) {
 	if req.URL.Scheme != "https" {
-		return c.roundTrip(&c.t.services, req, "http", in.Addr, false)
+		err = c.ask(in, func(addr string) error {
+			resp, err = c.roundTrip(&c.t.services, req, "http", addr, false)
+			return err
+		})
+		return resp, err
 	}
-	if at, ours := c.t.ownGuard(in.Addr); ours {
+	if at, ours := c.t.ownGuard(in.Addr, c.ex.Service, lane.Name(in.MetaLane)); ours {
 		c.h2 = req.ProtoMajor == 2 && c.grpc
 		return c.roundTrip(&c.t.services, req, "http", at, false)
 	}

@@ -407,14 +407,14 @@ func TestOpenedTLSToOwnGuardBehindARelay(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 			g.Far("192.0.2.1:21001")
-			if _, ours := s.tr.ownGuard(relay); ours {
+			if _, ours := s.tr.ownGuard(relay, "order-service", "dev-alice"); ours {
 				t.Error("the address of before is still taken for ours")
 			}
 			g.Far("")
-			if _, ours := s.tr.ownGuard("192.0.2.1:21001"); ours {
+			if _, ours := s.tr.ownGuard("192.0.2.1:21001", "order-service", "dev-alice"); ours {
 				t.Error("an address that was given up is still taken for ours")
 			}
-			if _, ours := s.tr.ownGuard(at); !ours {
+			if _, ours := s.tr.ownGuard(at, "", ""); !ours {
 				t.Error("the guard's own address is not taken for ours any more")
 			}
 		})

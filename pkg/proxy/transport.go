@@ -74,6 +74,9 @@ type Config struct {
 	// registry, in place of the network. A *LinkError of it, also one of a connection's
 	// Read and Write, says that the way failed, and not the instance.
 	Via func(ctx context.Context, addr string) (net.Conn, error)
+	// Away, if set, says whether the relay at whose addresses our own guards are
+	// registered is known to be out of reach: then it is not even tried.
+	Away func() bool
 	// Self are addresses of our own listeners, host:port. The fronts add theirs.
 	Self []string
 	// Resolves reports whether the local resolver knows a name; nil asks the
@@ -140,7 +143,8 @@ type Transport struct {
 	ejected  ejected
 	crossed  crossings
 	self     ownAddrs
-	guards   sync.Map // instances of this process's own, by address, and where the guard of each listens
+	guards   sync.Map // instances of this process's own, each an own, by address in the registry
+	away     func() bool
 	picks    atomic.Uint64
 }
 
@@ -179,6 +183,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 			return err == nil && len(addrs) > 0
 		}
 	}
+	t.away = cfg.Away
 	t.crossed.start(t.router.Policy(), t.caller.Zone)
 	t.ejected.hold = orDefault(cfg.EjectFor, 5*time.Second)
 	for _, a := range cfg.Self {
@@ -193,7 +198,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	t.marks = newMarks(t.carriers, &t.sources)
 	if cfg.Via != nil {
 		t.near.via = func(ctx context.Context, addr string) (net.Conn, error) {
-			if at, ours := t.ownGuard(addr); ours && at == addr {
+			if at, ours := t.ownGuard(addr, "", ""); ours && at == addr {
 				var d net.Dialer
 				return d.DialContext(ctx, "tcp", at)
 			}

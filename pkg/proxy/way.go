@@ -107,7 +107,9 @@ func upgradeIn(req *http1.Request) string {
 // back, with what there is to say beside the decision.
 func (l *line) sendService(p *pool, cat *lane.Catalog, ask *lane.Request, dec *lane.Decision, say said) {
 	kind, lan := dec.Kind, dec.Lane
-	in, err := l.way.c.reach(l.ctx, cat, ask, dec, func(in *lane.Instance) error { return l.send(p, in.Addr) })
+	in, err := l.way.c.reach(l.ctx, cat, ask, dec, func(in *lane.Instance) error {
+		return l.way.c.ask(in, func(addr string) error { return l.send(p, addr) })
+	})
 	if err != nil {
 		l.fail(err, lan, in)
 		return

@@ -268,10 +268,13 @@ func TestARelayThatRestartsKeepsTheClaim(t *testing.T) {
 		j := newJunction(t, one.addr)
 		l := w.laptop(j.ln.Addr().String(), w.token(w.grant(nil)), "box", says(t, "box"))
 		l.hold(w.claim())
+		seen := w.watch()
+		w.eventually("who routes sees it", func() bool { return seen().Kind == lane.KindLaneMatch })
 		one.end()
-		if in, cl := w.instances(), w.claims(); len(in) != 0 || len(cl) != 1 || cl[0].Session == "" {
+		if in, cl := w.instances(), w.claims(); len(in) != 0 || len(cl) != 1 || cl[0].Session == "" || !cl[0].Vacant {
 			t.Errorf("after its end: %v %+v", in, cl)
 		}
+		w.eventually("who routes misses it", func() bool { return seen().Reason == lane.ReasonLaneDeclaredAbsent })
 		two := w.relay("one", nil)
 		j.lead(two.addr)
 		_, n := l.happened(tunnel.Claimed, 0)
@@ -280,6 +283,10 @@ func TestARelayThatRestartsKeepsTheClaim(t *testing.T) {
 			in := w.instances()
 			return len(in) == 1 && strings.Contains(in[0], e.Facts[facts.Address]+" passing")
 		})
+		w.eventually("who routes sees it again", func() bool { return seen().Kind == lane.KindLaneMatch })
+		if cl := w.claims(); len(cl) != 1 || cl[0].Vacant {
+			t.Errorf("back: %+v", cl)
+		}
 		l.release("one")
 		w.nothing("released")
 	})

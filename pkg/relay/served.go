@@ -533,7 +533,7 @@ func (r *relay) down(ctx context.Context, e *served, why tunnel.Reason) error {
 		err = errors.Join(release(), deregister())
 	case tunnel.Expired, tunnel.Stopping:
 		// It is to come back: until then its callers get an error, and not the baseline.
-		r.keep(e, why)
+		r.keep(ctx, e, why)
 		err = deregister()
 	case tunnel.TakenOver:
 		r.vacate(e)
@@ -564,11 +564,26 @@ func (r *relay) yield(ctx context.Context, h tunnel.Holder, c tunnel.Claim) erro
 	return r.session.Release(ctx, k.record.Lane, k.record.Service)
 }
 
-// keep lets a claim stand without an instance.
-func (r *relay) keep(e *served, why tunnel.Reason) {
+// keep lets a claim stand without an instance, and says so in it: whoever routes would
+// take an instance that goes before its claim for one that its agent has lost, and send
+// calls there for a while.
+func (r *relay) keep(ctx context.Context, e *served, why tunnel.Reason) {
 	if !r.vacate(e) {
 		return
 	}
+	e.change.Lock()
+	defer e.change.Unlock()
+	e.record.Vacant = true
+	r.stands(e, why)
+	err := r.session.Claim(ctx, e.record)
+	var held *consul.ClaimHeldError
+	if err != nil && !errors.As(err, &held) { // the next one has it by now
+		r.o.Logger.Warn("say in the claim that its instance goes", "service", e.key.service, "lane", e.key.lane, "error", err)
+	}
+}
+
+// stands notes that a claim stands without an instance, and ends it in time.
+func (r *relay) stands(e *served, why tunnel.Reason) {
 	ttl := r.o.ClaimTTL
 	if ttl == 0 {
 		ttl = 10 * time.Minute
@@ -592,7 +607,7 @@ func (r *relay) keep(e *served, why tunnel.Reason) {
 		}
 		r.mu.Unlock()
 		if mine {
-			if err := r.session.Release(context.Background(), e.record.Lane, e.record.Service); err != nil {
+			if err := r.session.Release(context.Background(), k.record.Lane, k.record.Service); err != nil {
 				r.o.Logger.Warn("give the claim up", "service", e.key.service, "lane", e.key.lane, "error", err)
 			}
 		}

@@ -362,6 +362,34 @@ func (w *world) instances() []string {
 	return out
 }
 
+// watch follows the service as a router does whose grace outlives the test, and returns
+// what it decides for a request of the lane.
+func (w *world) watch() func() lane.Decision {
+	w.t.Helper()
+	watcher := consul.NewWatcher(w.client, consul.WatchOptions{Grace: time.Hour})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- watcher.Run(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Error(err)
+		}
+	})
+	router, err := lane.NewRouter(lane.DefaultPolicy())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return func() lane.Decision {
+		first, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		if err := watcher.Need(first, w.service); err != nil {
+			w.t.Fatal(err)
+		}
+		return router.Decide(watcher.Catalog(), lane.Request{Service: w.service, Tag: lane.ParseTag(w.lane), Now: time.Now()})
+	}
+}
+
 func (w *world) claims() []lane.Claim {
 	w.t.Helper()
 	all, err := w.client.Claims(context.Background(), lane.Name(w.lane))

@@ -445,6 +445,15 @@ func (s *session) via() func(context.Context, string) (net.Conn, error) {
 	}
 }
 
+// relayAway is whether the tunnel is lost, by which the session's own services are asked
+// otherwise; nil: there is none. The registry shows a relay that has died for a while.
+func (s *session) relayAway() func() bool {
+	if s.link == nil {
+		return nil
+	}
+	return func() bool { return s.link.up() != nil }
+}
+
 // instanceAt is the instance that the catalog shows at an address.
 func instanceAt(cat *lane.Catalog, addr string) (string, *lane.Instance) {
 	name, ok := cat.ServiceAt(addr)

@@ -26,7 +26,7 @@ func (s *session) transport(ctx context.Context, router *lane.Router) (*proxy.Tr
 		Caller: lane.Caller{Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone}, Sticky: s.o.Sticky,
 		Log: s.log, Counts: &s.counts, KeepHeaders: true, KeepBodies: s.o.Bodies, Now: s.o.Now, Logger: s.o.Log,
 		Own:      tracemap.New(tracemap.Options{Size: ownTraces}),
-		Upstream: s.o.Upstream, Roots: s.o.Roots, Via: s.via(),
+		Upstream: s.o.Upstream, Roots: s.o.Roots, Via: s.via(), Away: s.relayAway(),
 	})
 }
 
