@@ -227,11 +227,9 @@ func (p *page) overview(e *traffic.Exchange, f look) {
 	p.field("From", strings.Trim(e.From+", "+frontWord(e.Front), ", "), plain)
 	p.field("Trace", e.TraceID, plain)
 	p.field("Time", e.Start.In(f.loc).Format("2006-01-02 15:04:05.000"), plain)
-	timing := "total " + span(e.Took)
-	if e.First > 0 {
-		timing = "first byte " + span(e.First) + ", " + timing
+	if e.Addr != "" { // it was sent, or was to be
+		p.field("Timing ms", timingWord(e), plain)
 	}
-	p.field("Timing", timing, plain)
 	p.field("Size", "request "+size(e.ReqSize)+", response "+size(e.ResSize), plain)
 	p.field("Protocol", e.Proto, plain)
 	for i, w := range e.Warnings {

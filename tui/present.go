@@ -540,6 +540,12 @@ func tagOut(e *traffic.Exchange) string {
 	return "none"
 }
 
+// timingWord is what the time of an exchange went for, in milliseconds.
+func timingWord(e *traffic.Exchange) string {
+	dns, conn, wait, rest := e.Phases()
+	return "dns " + phase(dns) + " | conn " + phase(conn) + " | ttfb " + phase(wait) + " | xfer " + phase(rest)
+}
+
 // fromWord says who called and by which door, so that a call of one's own and
 // its arrival at one's own guard are told apart.
 func fromWord(e *traffic.Exchange, t text) string {

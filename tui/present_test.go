@@ -284,3 +284,24 @@ func TestTabLine(t *testing.T) {
 		}
 	}
 }
+
+// What the time of an exchange went for is in its overview, if it was sent anywhere.
+func TestTimingInTheOverview(t *testing.T) {
+	overview := func(e *traffic.Exchange) string {
+		var b strings.Builder
+		for _, l := range detailLines(e, tabOverview, about{}, look{loc: time.UTC}, 45) {
+			b.WriteString(l.text + "\n")
+		}
+		return b.String()
+	}
+	rows := scene.Exchanges()
+	if got := overview(&rows[6]); !strings.Contains(got, "\nTiming ms dns 0 | conn 1 | ttfb 29 | xfer 1\n") {
+		t.Errorf("%s", got)
+	}
+	if got := overview(&rows[4]); !strings.Contains(got, "\nTiming ms dns 4 | conn 71 | ttfb 1 | xfer 1\n") {
+		t.Errorf("%s", got)
+	}
+	if got := overview(&traffic.Exchange{Took: time.Second, Code: lane.CodeNoInstances}); strings.Contains(got, "Timing") {
+		t.Errorf("what went nowhere has a time on its way:\n%s", got)
+	}
+}

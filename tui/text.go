@@ -164,6 +164,19 @@ func span(d time.Duration) string {
 	return strconv.FormatInt(int64(d/time.Minute), 10) + " min"
 }
 
+// phase is a part of an exchange's time in milliseconds: 0 is none at all.
+func phase(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0"
+	case d < 100*time.Microsecond:
+		return "<0.1"
+	case d < 10*time.Millisecond:
+		return strings.TrimSuffix(strconv.FormatFloat(float64(d/(100*time.Microsecond))/10, 'f', 1, 64), ".0")
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10)
+}
+
 // age is how long ago something was: 42s, 3m, 2h, 5d.
 func age(d time.Duration) string {
 	switch d = max(d, 0); {

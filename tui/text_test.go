@@ -54,6 +54,8 @@ func TestNumbers(t *testing.T) {
 		millis(0): "<1", millis(999 * time.Microsecond): "<1", millis(time.Millisecond): "1",
 		span(0): "<0.1 ms", span(450 * time.Microsecond): "0.4 ms", span(time.Millisecond): "1 ms",
 		millis(42 * time.Millisecond): "42", millis(99_999 * time.Millisecond): "99999", millis(3 * time.Minute): "180s",
+		phase(0): "0", phase(-1): "0", phase(time.Nanosecond): "<0.1", phase(460 * time.Microsecond): "0.4", phase(9 * time.Millisecond): "9",
+		phase(31 * time.Millisecond): "31", phase(3 * time.Minute): "180000",
 		span(31 * time.Millisecond): "31 ms", span(12 * time.Second): "12.0 s", span(5 * time.Minute): "5 min",
 		age(42 * time.Second): "42s", age(-time.Second): "0s", age(3 * time.Minute): "3m", age(3 * time.Hour): "3h", age(72 * time.Hour): "3d",
 		size(412): "412 B", size(1234): "1.2 kB", size(3_400_000): "3.4 MB", size(5e9): "5.0 GB",

@@ -35,7 +35,8 @@ func hostile(s string) (traffic.Exchange, control.Status) {
 		Addr: s, Err: s, TraceID: s, ReqHeader: traffic.HeadOf(http.Header{s: {s, s}}), ResHeader: traffic.HeadOf(http.Header{"X": {s}}), Warnings: []string{s},
 	}
 	st := scene.Status()
-	st.Lane, st.Owner, st.Host, st.Proxy, st.Warnings = lane.Name(s), s, s, s, []string{s}
+	e.Took, e.First, e.DNS, e.Conn = 1<<62, 1<<61, 1<<60, 1<<60
+	st.Lane, st.Env, st.Owner, st.Host, st.Proxy, st.Warnings = lane.Name(s), s, s, s, s, []string{s}
 	st.Child, st.Log, st.Counts.Errors, st.Counts.Fallbacks = s, s, map[string]uint64{s: 1 << 63}, map[string]uint64{s: 1 << 60}
 	st.Registry = control.RegistryStatus{Address: s, State: registryUnreachable, Error: s}
 	st.History = []control.Event{{At: scene.Now(), Text: s}}
@@ -43,7 +44,7 @@ func hostile(s string) (traffic.Exchange, control.Status) {
 		Claim: &control.Claim{State: control.ClaimHeld, Since: s, From: s, Relay: s}},
 		{Name: s, Local: s, State: control.StateClaimLost, Note: s, Claim: &control.Claim{State: s, Holder: s, Since: s}},
 		{Name: s, Local: s, State: control.StateLocalClosed, Note: s, Claim: &control.Claim{State: control.ClaimJoined, Holder: s, Since: "2026-03-02T13:20:00Z"}}}
-	st.Relay = &control.RelayStatus{URL: s, State: control.RelayLost, Error: s, Tries: 3, Next: scene.Now().Add(time.Hour)}
+	st.Relay = &control.RelayStatus{URL: s, Name: s, State: control.RelayLost, Error: s, Tries: 3, Next: scene.Now().Add(time.Hour)}
 	st.Steps = []control.Step{{Name: s, Took: 1e9}, {Name: "relay"}}
 	st.Killed = s
 	return e, st
@@ -82,6 +83,13 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	looks("empty", u)
 	u.rows(e, e)
 	looks("list", u)
+	well := st
+	well.Registry = control.RegistryStatus{Address: s, State: registryFresh, Index: 1 << 63}
+	well.Relay = &control.RelayStatus{URL: s, Name: s, State: control.RelayOK, Since: scene.Now().Add(-1 << 62)}
+	well.Owner, well.Services = "", nil
+	u.send(statusMsg{at: scene.Now(), status: well})
+	looks("well", u)
+	u.send(statusMsg{at: scene.Now(), status: st})
 	u.keys("q")
 	looks("question", u)
 	u.keys("n", "enter")

@@ -15,6 +15,8 @@ type Exchange struct {
 	Start    time.Time   `json:"start"`
 	TookMS   float64     `json:"took_ms"`
 	FirstMS  float64     `json:"first_ms"`
+	DNSMS    float64     `json:"dns_ms"`
+	ConnMS   float64     `json:"conn_ms"`
 	Front    string      `json:"front"`
 	From     string      `json:"from,omitempty"`
 	Method   string      `json:"method"`
@@ -54,7 +56,7 @@ func NewExchange(e *traffic.Exchange) Exchange {
 // headless is e in its JSON form, without its heads: they are most of the cost of
 // a row.
 func headless(e *traffic.Exchange) Exchange {
-	return Exchange{Seq: e.Seq, Start: e.Start, TookMS: ms(e.Took), FirstMS: ms(e.First),
+	return Exchange{Seq: e.Seq, Start: e.Start, TookMS: ms(e.Took), FirstMS: ms(e.First), DNSMS: ms(e.DNS), ConnMS: ms(e.Conn),
 		Front: string(e.Front), From: e.From, Method: e.Method, URL: e.URL, Proto: e.Proto,
 		Service: e.Service, Tag: e.Tag, Lane: string(e.Lane), Kind: string(e.Kind), Reason: string(e.Reason),
 		Code: string(e.Code), Guard: e.Guard, Note: e.Note, Instance: e.Instance, Addr: e.Addr, Tries: e.Tries,
@@ -64,7 +66,7 @@ func headless(e *traffic.Exchange) Exchange {
 
 // Traffic is x as the exchange that it was made of.
 func (x *Exchange) Traffic() traffic.Exchange {
-	return traffic.Exchange{Seq: x.Seq, Start: x.Start, Took: fromMS(x.TookMS), First: fromMS(x.FirstMS),
+	return traffic.Exchange{Seq: x.Seq, Start: x.Start, Took: fromMS(x.TookMS), First: fromMS(x.FirstMS), DNS: fromMS(x.DNSMS), Conn: fromMS(x.ConnMS),
 		Front: traffic.Front(x.Front), From: x.From, Method: x.Method, URL: x.URL, Proto: x.Proto,
 		Service: x.Service, Tag: x.Tag, Lane: lane.Name(x.Lane), Kind: lane.Kind(x.Kind), Reason: lane.Reason(x.Reason),
 		Code: lane.Code(x.Code), Guard: x.Guard, Note: x.Note, Instance: x.Instance, Addr: x.Addr, Tries: x.Tries,

@@ -12,7 +12,7 @@ import (
 // for whoever does not ask for it: thousands of rows a second cost more in JSON than
 // their requests did. Another form has another number, so that sessions and viewers
 // of different versions still understand each other.
-const rowsType = "application/x-lane-rows-1"
+const rowsType = "application/x-lane-rows-2"
 
 // errRows says that bytes are no rows.
 var errRows = errors.New("what the session sent cannot be read: is it another version?")
@@ -80,6 +80,8 @@ func (c *coder) exchange(e *traffic.Exchange) {
 	c.time(&e.Start)
 	signed(c, &e.Took)
 	signed(c, &e.First)
+	signed(c, &e.DNS)
+	signed(c, &e.Conn)
 	text(c, &e.Front)
 	text(c, &e.From)
 	text(c, &e.Method)

@@ -90,6 +90,8 @@ type (
 		Comment     string `json:"comment,omitempty"`
 	}
 	timings struct {
+		DNS     float64 `json:"dns"`
+		Connect float64 `json:"connect"`
 		Send    float64 `json:"send"`
 		Wait    float64 `json:"wait"`
 		Receive float64 `json:"receive"`
@@ -113,18 +115,28 @@ func Encode(rows []traffic.Exchange, o Options) ([]byte, error) {
 }
 
 func newEntry(e *traffic.Exchange, marked bool) entry {
-	wait := e.First
-	if wait == 0 {
-		wait = e.Took
-	}
 	return entry{
 		Started: e.Start.Format("2006-01-02T15:04:05.000Z07:00"), Time: ms(e.Took),
 		Request: newRequest(e), Response: newResponse(e),
-		Timings:  timings{Send: 0, Wait: ms(wait), Receive: ms(max(e.Took-wait, 0))},
+		Timings:  newTimings(e),
 		ServerIP: ip(e.Addr), Comment: clean(traffic.Route(e) + ": " + traffic.Why(e)),
 		Lane: clean(string(e.Lane)), Service: clean(e.Service), Route: traffic.Route(e), Reason: clean(string(e.Reason)),
 		Instance: clean(e.Instance), Trace: clean(e.TraceID), Marked: marked,
 	}
+}
+
+// newTimings divides the time of an exchange. What did not happen, or is not known, is
+// -1, as the specification has it for a connection that was used again; it is no part of
+// the sum.
+func newTimings(e *traffic.Exchange) timings {
+	dns, conn, wait, rest := e.Phases()
+	some := func(d time.Duration) float64 {
+		if d <= 0 {
+			return -1
+		}
+		return ms(d)
+	}
+	return timings{DNS: some(dns), Connect: some(conn), Send: 0, Wait: ms(wait), Receive: ms(rest)}
 }
 
 func newRequest(e *traffic.Exchange) request {

@@ -147,7 +147,7 @@ func TestWhatIsInIt(t *testing.T) {
 	for what, pair := range map[string][2]any{
 		"start":     {e[0].Started, "2026-03-02T14:02:15.123+01:00"},
 		"time":      {e[0].Time, 42.0},
-		"timings":   {e[0].Timings, timings{0, 40, 2}},
+		"timings":   {e[0].Timings, timings{-1, -1, 0, 40, 2}},
 		"url":       {e[0].Request.URL, "http://orders/api?a=1&token=***&e=%zz&f"},
 		"query":     {fmt.Sprint(e[0].Request.QueryString), "[{a 1} {token ***} {e %zz} {f }]"},
 		"body":      {e[0].Request.PostData.Text, `{"password":"***"}`},
@@ -168,6 +168,29 @@ func TestWhatIsInIt(t *testing.T) {
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %v, want %v", what, pair[0], pair[1])
+		}
+	}
+}
+
+// What did not happen is -1, and what did adds up to the whole time.
+func TestTimings(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		e    traffic.Exchange
+		want timings
+	}{
+		{traffic.Exchange{Took: 31 * ms, First: 30 * ms, DNS: 2 * ms, Conn: 5 * ms}, timings{2, 5, 0, 23, 1}},
+		{traffic.Exchange{Took: 31 * ms, First: 30 * ms, Conn: ms}, timings{-1, 1, 0, 29, 1}},
+		{traffic.Exchange{Took: 31 * ms, First: 30 * ms}, timings{-1, -1, 0, 30, 1}},
+		{traffic.Exchange{Took: 31 * ms}, timings{-1, -1, 0, 31, 0}},
+		{traffic.Exchange{Took: 31 * ms, Conn: 31 * ms}, timings{-1, 31, 0, 0, 0}},
+		{traffic.Exchange{Took: 3 * ms, First: 3 * ms, DNS: 9 * ms, Conn: 9 * ms}, timings{3, -1, 0, 0, 0}}, // clocks that disagree
+		{traffic.Exchange{}, timings{-1, -1, 0, 0, 0}},
+	} {
+		got := newTimings(&c.e)
+		sum := got.Send + got.Wait + got.Receive + max(got.DNS, 0) + max(got.Connect, 0)
+		if got != c.want || sum != newEntry(&c.e, false).Time {
+			t.Errorf("%+v: %+v, in all %v; want %+v", c.e, got, sum, c.want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 			"services.instances.id services.instances.registered services.instances.addr services.instances.node services.instances.health " +
 			"services.instances.note services.instances.owner services.instances.local services.instances.draining services.instances.weight " +
 			"services.instances.env services.instances.tenant services.instances.zone services.instances.version"},
-		{ExchangeRecord{}, "schema seq start took_ms first_ms front from method url proto service tag lane route kind reason code guard why note " +
+		{ExchangeRecord{}, "schema seq start took_ms first_ms dns_ms conn_ms front from method url proto service tag lane route kind reason code guard why note " +
 			"instance addr tries status req_size res_size err trace_id warnings req_header res_header"},
 		{LostRecord{}, "schema lost"},
 		{Top{}, "schema seconds ports ports.addr ports.service ports.id ports.error services services.service services.lane " +

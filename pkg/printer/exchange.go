@@ -21,6 +21,8 @@ type ExchangeRecord struct {
 	Start     time.Time   `json:"start"`
 	TookMS    float64     `json:"took_ms"`
 	FirstMS   float64     `json:"first_ms"` // until the response's head
+	DNSMS     float64     `json:"dns_ms"`   // of first_ms, for the server's name
+	ConnMS    float64     `json:"conn_ms"`  // and for a connection; 0 on one that stood
 	Front     string      `json:"front"`
 	From      string      `json:"from"`
 	Method    string      `json:"method"`
@@ -56,7 +58,7 @@ func NewExchangeRecord(e *traffic.Exchange) ExchangeRecord {
 		warnings = []string{}
 	}
 	return ExchangeRecord{
-		Schema: ExchangeSchema, Seq: e.Seq, Start: e.Start, TookMS: ms(e.Took), FirstMS: ms(e.First),
+		Schema: ExchangeSchema, Seq: e.Seq, Start: e.Start, TookMS: ms(e.Took), FirstMS: ms(e.First), DNSMS: ms(e.DNS), ConnMS: ms(e.Conn),
 		Front: string(e.Front), From: e.From, Method: e.Method, URL: traffic.MaskURL(e.URL), Proto: e.Proto,
 		Service: e.Service, Tag: e.Tag, Lane: string(e.Lane), Route: traffic.Route(e), Kind: string(e.Kind),
 		Reason: string(e.Reason), Code: string(e.Code), Guard: e.Guard, Why: traffic.Why(e), Note: e.Note,

@@ -48,6 +48,7 @@ type call struct {
 	// What is kept of the bodies; nil: nothing is.
 	keepReq, keepRes *keeper
 	early            early
+	hooks            hooks
 	w                *writer // nil when the response is not ours to write
 	// broken is why the response's body ended too early.
 	broken error

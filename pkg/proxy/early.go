@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
-	"net/http/httptrace"
 	"net/textproto"
 	"sync"
 )
@@ -13,18 +11,8 @@ import (
 // goroutine, perhaps when the response has already been taken: then they are
 // dropped.
 type early struct {
-	mu    sync.Mutex
-	w     http.ResponseWriter // nil when nobody waits for them
-	trace httptrace.ClientTrace
-}
-
-// watch returns a context that reports informational responses to e.
-func (e *early) watch(ctx context.Context) context.Context {
-	if e.w == nil {
-		return ctx
-	}
-	e.trace.Got1xxResponse = e.got
-	return httptrace.WithClientTrace(ctx, &e.trace)
+	mu sync.Mutex
+	w  http.ResponseWriter // nil when nobody waits for them
 }
 
 func (e *early) got(code int, header textproto.MIMEHeader) error {

@@ -64,7 +64,7 @@ func TestRecord(t *testing.T) {
 	if strings.Contains(fmt.Sprint(ex.ReqHeader), "abc") || ex.ReqHeader.Header().Get("Authorization") == "" || ex.ResHeader.Header().Get("X-Who") != "alice" {
 		t.Errorf("heads %v %v", ex.ReqHeader, ex.ResHeader)
 	}
-	ex.Start, ex.Took, ex.First, ex.ReqHeader, ex.ResHeader = time.Time{}, 0, 0, traffic.Head{}, traffic.Head{}
+	ex.Start, ex.Took, ex.First, ex.Conn, ex.ReqHeader, ex.ResHeader = time.Time{}, 0, 0, 0, traffic.Head{}, traffic.Head{}
 	if fmt.Sprintf("%+v", ex) != fmt.Sprintf("%+v", want) {
 		t.Errorf("got  %+v\nwant %+v", ex, want)
 	}

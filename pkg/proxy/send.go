@@ -263,7 +263,7 @@ func (c *call) sendOut(req *http.Request, dec *lane.Decision) (*http.Response, e
 
 // roundTrip is the I/O: the same request to one address.
 func (c *call) roundTrip(via *ways, req *http.Request, scheme, addr string, through bool) (*http.Response, error) {
-	out := req.WithContext(c.early.watch(req.Context()))
+	out := req.WithContext(c.watch(req.Context(), addr))
 	out.URL = c.target.url(scheme, addr, c.asked, through)
 	out.Host, out.RequestURI, out.Close = c.host, "", false
 	c.timed = len(out.Header["Grpc-Timeout"]) > 0
@@ -274,6 +274,8 @@ func (c *call) roundTrip(via *ways, req *http.Request, scheme, addr string, thro
 		out.GetBody = c.body.again
 	}
 	resp, err := via.of(c.h2, scheme).RoundTrip(out)
+	var refused *DialError
+	c.watched(errors.As(err, &refused))
 	if err != nil {
 		return nil, err
 	}

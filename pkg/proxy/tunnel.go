@@ -156,11 +156,15 @@ func (b *blind) dial() *http.Response {
 	var in *lane.Instance
 	if b.service == "" {
 		c.ex.Addr = b.r.Host
-		b.server, err = t.dialOut(ctx, b.r.Host)
+		out, connected := c.connecting(ctx, b.r.Host)
+		b.server, err = t.dialOut(out, b.r.Host)
+		connected()
 	} else {
 		dec := b.dec
 		in, err = c.reach(ctx, b.cat, &ask, &dec, func(in *lane.Instance) (err error) {
-			b.server, err = t.near.dial(ctx, "tcp", in.Addr)
+			dial, connected := c.connecting(ctx, in.Addr)
+			b.server, err = t.near.dial(dial, "tcp", in.Addr)
+			connected()
 			return err
 		})
 	}

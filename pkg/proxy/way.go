@@ -134,8 +134,10 @@ func (l *line) send(p *pool, addr string) error {
 		if !reused {
 			ctx, cancel := context.WithCancel(l.ctx)
 			l.listenFor(cancel)
+			dial, connected := w.c.connecting(ctx, addr)
 			var err error
-			x, err = p.connect(ctx, addr)
+			x, err = p.connect(dial, addr)
+			connected()
 			l.hush()
 			cancel()
 			if l.ear.heardEnd() {

@@ -32,6 +32,9 @@ type Exchange struct {
 	Start time.Time
 	Took  time.Duration // until the response's last byte
 	First time.Duration // until the response's head
+	// Of First, DNS is what the search for the server's name took, and Conn the making
+	// of a connection, TLS too. Both are 0 on one that stood already.
+	DNS, Conn time.Duration
 
 	Front  Front
 	From   string // the caller's address, host:port
@@ -80,3 +83,15 @@ func (e *Exchange) Fallback() bool {
 // Failed says whether the exchange had no good end: an error of lane's own, a
 // transport error, or a server error of the application.
 func (e *Exchange) Failed() bool { return e.Code != "" || e.Err != "" || e.Status >= 500 }
+
+// Phases are what the exchange's time went for: the search for the server's name, the
+// making of a connection, the wait for the response's head, and what came behind it.
+func (e *Exchange) Phases() (dns, conn, wait, rest time.Duration) {
+	head := e.First
+	if head == 0 { // there was none
+		head = e.Took
+	}
+	dns = min(e.DNS, head)
+	conn = min(e.Conn, head-dns)
+	return dns, conn, head - dns - conn, max(e.Took-head, 0)
+}
