@@ -211,7 +211,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 	case errors.As(err, &noToken):
 		return exitUsage, "set LANE_RELAY_TOKEN, or relay_token_file (LANE_RELAY_TOKEN_FILE) to a file with mode 0600; whoever runs the relay makes it: lane relay token create --user " + "NAME", false
 	case errors.As(err, &untrusted):
-		return exitFailed, "pin it with --relay-fingerprint if `lane relay` printed the same; relay_ca_file names the roots of a CA of your own", false
+		return exitFailed, untrustedHint(untrusted), false
 	case errors.As(err, &clientCert):
 		return exitFailed, "relay_cert_file and relay_key_file name the certificate and its key; whoever runs the relay says which authority has to sign it", false
 	case errors.As(err, &refused):
@@ -246,19 +246,42 @@ func unreadHint(u *consul.UnreadableSwitchError) string {
 	return "write over it with --force: `lane kill LANE --force` kills that lane alone, `lane unkill --all --force` none; running routers go on with what they last read, and one that starts kills all lanes"
 }
 
+// untrustedHint is what to do about a relay's certificate. It names settings, which every
+// verb has, and no flag.
+func untrustedHint(e *tunnel.CertificateError) string {
+	const pin = "#sha256:… behind the relay's URL, or relay_fingerprint"
+	switch {
+	case e.Pinned:
+		return "`lane relay` prints its fingerprint at its start: if that is this one, pin it (" + pin + ")"
+	case e.OtherName() != "":
+		return "call the relay by a name that its certificate has, or pin it (" + pin + ")"
+	case e.NotNow() != "":
+		return "whoever runs the relay gives it a new one, if this machine's clock is right"
+	}
+	return "if `lane relay` printed this fingerprint, pin it (" + pin + "); relay_ca_file names the roots of an authority of your own"
+}
+
 // refusedHint is what to do about a relay's no.
 func refusedHint(e *session.RelayRefusedError) string {
 	switch e.Code {
 	case 401:
 		return "a new token is made by whoever runs the relay: lane relay token create --user NAME"
 	case 403:
+		if !e.Claim {
+			return "the common name of the certificate in relay_cert_file has to be the user of the token"
+		}
 		return "a token says which lanes and services are its user's: lane relay token create --lanes … --services …"
+	case 423:
+		return "leave that service out: calls to it get the baseline. What its --deny names, whoever runs the relay decides"
 	case 409:
 		if e.TakeOver {
 			return "--takeover takes only what is yours: whoever holds it has to end theirs, or, if they agree, stand beside them with --join, or take another lane name"
 		}
 		return "take another lane name, ask them to end theirs, take it with --takeover if it is your own other machine, or, if they agree, stand beside them with --join"
 	case 429:
+		if e.Claim {
+			return "serve a part of them by another `lane up`, which has a tunnel of its own; whoever runs the relay sets the limit (--max-claims)"
+		}
 		return "`lane ls` shows your lanes, `lane down LANE` ends one on the machine where it runs, and Ctrl-C ends a `lane expose`"
 	}
 	return ""

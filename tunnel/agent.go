@@ -518,7 +518,7 @@ func (a *Agent) told(l *agentLink, msg message) {
 			delete(a.shown, msg.Seq)
 			var err error
 			if msg.Code != 0 {
-				err = &Refusal{msg.Code, msg.Text}
+				err = &Refusal{Code: msg.Code, Text: msg.Text}
 			}
 			wait <- answer{err: err}
 			break
@@ -529,7 +529,7 @@ func (a *Agent) told(l *agentLink, msg message) {
 			}
 			var err error
 			if msg.Code != 0 {
-				err = &Refusal{msg.Code, msg.Text}
+				err = &Refusal{Code: msg.Code, Text: msg.Text, Claim: true}
 			}
 			switch {
 			case w.releasing:
@@ -552,7 +552,7 @@ func (a *Agent) told(l *agentLink, msg message) {
 		}
 	case msgLost:
 		if w := a.wants[msg.ID]; w != nil {
-			err := &Refusal{msg.Code, msg.Text}
+			err := &Refusal{Code: msg.Code, Text: msg.Text, Claim: true}
 			w.answer(answer{err: err})
 			delete(a.wants, msg.ID)
 			events = append(events, Event{What: ClaimLost, Claim: w.claim, Err: err})

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,12 +34,41 @@ func (e *CertificateError) Error() string {
 		return fmt.Sprintf("%s shows another certificate than the pinned one: %s, issued by %s, fingerprint %s. "+
 			"If the relay has no new certificate, something between opens TLS", e.Host, e.Subject, e.Issuer, e.Fingerprint)
 	}
+	switch {
+	case e.OtherName() != "":
+		return fmt.Sprintf("the certificate that %s shows is another name's: %s, issued by %s, for %s", e.Host, e.Subject, e.Issuer, e.OtherName())
+	case e.NotNow() != "":
+		return fmt.Sprintf("the certificate that %s shows is not valid now: %s, issued by %s: %s", e.Host, e.Subject, e.Issuer, e.NotNow())
+	}
 	return fmt.Sprintf("the certificate that %s shows is not trusted: %s, issued by %s: %v. "+
 		"If %s is your company's proxy, it opens TLS: have %s excepted, or trust that issuer",
 		e.Host, e.Subject, e.Issuer, e.Err, e.Issuer, e.Host)
 }
 
 func (e *CertificateError) Unwrap() error { return e.Err }
+
+// OtherName is for which names it is, if it is not for the one by which the relay is
+// called; else "". One for no name at all can only be pinned: that is no question of names.
+func (e *CertificateError) OtherName() string {
+	var name x509.HostnameError
+	if e.Pinned || !errors.As(e.Err, &name) {
+		return ""
+	}
+	all := slices.Clone(name.Certificate.DNSNames)
+	for _, ip := range name.Certificate.IPAddresses {
+		all = append(all, ip.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// NotNow is why it is not valid at this time, if that is the reason; else "".
+func (e *CertificateError) NotNow() string {
+	var unfit x509.CertificateInvalidError
+	if e.Pinned || !errors.As(e.Err, &unfit) || unfit.Reason != x509.Expired {
+		return ""
+	}
+	return unfit.Detail
+}
 
 // ClientCertificateError says that the relay asks for a certificate of the laptop's,
 // and got none, or one that it does not take.
@@ -280,7 +310,7 @@ func (a *Agent) failed(err error, resp *http.Response) error {
 	if said == "" || strings.HasPrefix(said, "<") { // a page of something between
 		said = "no relay answers there, but something that says " + resp.Status
 	}
-	return &Refusal{resp.StatusCode, said}
+	return &Refusal{Code: resp.StatusCode, Text: said}
 }
 
 // run serves the link until it ends.

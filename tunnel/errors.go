@@ -20,6 +20,8 @@ var (
 type Refusal struct { //nolint:errname // what is refused is not always an error
 	Code int    `json:"code"`
 	Text string `json:"text"`
+	// Claim says that a claim is refused, and not the tunnel.
+	Claim bool `json:"-"`
 }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s (%d)", r.Text, r.Code) }

@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -170,5 +171,31 @@ func TestACertificateThatChanges(t *testing.T) {
 	a.want(t, Connected)
 	if len(other.Links()) != 0 {
 		t.Error("linked without trust")
+	}
+}
+
+// A certificate that is not trusted says which of the reasons it is: what to do differs.
+func TestWhyACertificateIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	r := startRelay(t, quick(), nil)
+	_, port, _ := net.SplitHostPort(r.addr)
+	ended, roots := certificateUntil(t, "a relay", time.Now().Add(-time.Minute))
+	old := startRelay(t, quick(), func(c *RelayConfig) { c.TLS.Certificates[0] = ended })
+	for name, c := range map[string]struct {
+		change    func(*AgentConfig)
+		name, now bool
+	}{
+		"another name":      {func(c *AgentConfig) { c.URL = "wss://localhost:" + port }, true, false},
+		"an authority":      {func(c *AgentConfig) { c.Roots = x509.NewCertPool() }, false, false},
+		"not valid now":     {func(c *AgentConfig) { c.URL, c.Roots = "wss://"+old.addr, roots }, false, true},
+		"another than that": {func(c *AgentConfig) { c.Pin = "sha256:00" }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := startAgent(t, quick(), r, c.change)
+			var ce *CertificateError
+			if err := <-a.ended; !errors.As(err, &ce) || (ce.OtherName() != "") != c.name || (ce.NotNow() != "") != c.now || ce.Pinned != (name == "another than that") {
+				t.Errorf("%v: %q %q", err, ce.OtherName(), ce.NotNow())
+			}
+		})
 	}
 }

@@ -105,9 +105,9 @@ func (w *wire) ended(err error) error {
 		defer w.mu.Unlock()
 		switch c.Code {
 		case closeRefused:
-			w.reason = &Refusal{401, c.Reason}
+			w.reason = &Refusal{Code: 401, Text: c.Reason}
 		case closeReplaced:
-			w.reason = &Refusal{409, c.Reason}
+			w.reason = &Refusal{Code: 409, Text: c.Reason}
 		}
 		return io.EOF
 	}

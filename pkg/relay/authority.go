@@ -126,10 +126,13 @@ func (r *relay) allow(h tunnel.Holder, c tunnel.Claim) error {
 		return refuse(http.StatusForbidden, "%v", err)
 	}
 	if _, err := lane.ParseName(c.Lane); err != nil {
-		return refuse(http.StatusForbidden, "%v", err)
+		return refuse(http.StatusUnprocessableEntity, "%v", err)
 	}
-	if slices.Contains(r.o.Deny, c.Service) || infrastructure(c.Service) {
-		return refuse(http.StatusForbidden, "nobody may claim %s at this relay", c.Service)
+	if infrastructure(c.Service) {
+		return refuse(http.StatusUnprocessableEntity, "%s is no application's service, and nobody claims it", c.Service)
+	}
+	if slices.Contains(r.o.Deny, c.Service) { // not 403: another token would not help
+		return refuse(http.StatusLocked, "nobody may claim %s at this relay, whatever a token says: its --deny names it", c.Service)
 	}
 	if !g.Expires.After(r.o.Now()) {
 		return refuse(http.StatusUnauthorized, "the token has expired on %s", g.Expires.UTC().Format(time.RFC3339))

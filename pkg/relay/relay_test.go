@@ -116,22 +116,28 @@ func TestWhatMayBeClaimed(t *testing.T) {
 	l := w.laptop(r.addr, w.token(w.grant(func(g *token.Grant) {
 		g.Services, g.Lanes = []string{w.service, "payment", "consul", "lane-relay"}, append(g.Lanes, "test")
 	})), "box", says(t, "x"))
-	for name, change := range map[string]func(*tunnel.Claim){
-		"another lane":       func(c *tunnel.Claim) { c.Lane = "dev-bob" },
-		"another service":    func(c *tunnel.Claim) { c.Service = "reviews" },
-		"a denied service":   func(c *tunnel.Claim) { c.Service = "payment" },
-		"the registry":       func(c *tunnel.Claim) { c.Service = "consul" },
-		"a relay":            func(c *tunnel.Claim) { c.Service = "lane-relay" },
-		"a reserved lane":    func(c *tunnel.Claim) { c.Lane = "test" },
-		"a mode of its own":  func(c *tunnel.Claim) { c.Facts[facts.Mode] = "baseline" },
-		"a lane in its env":  func(c *tunnel.Claim) { c.Facts[facts.Env] = strings.Repeat("x", 600) },
-		"an address to bind": func(c *tunnel.Claim) { c.Lane, c.Facts[facts.Address] = "dev-bob", "0.0.0.0:80" },
+	// 403 is what another token would help against.
+	for name, c := range map[string]struct {
+		code   int
+		change func(*tunnel.Claim)
+	}{
+		"another lane":       {403, func(c *tunnel.Claim) { c.Lane = "dev-bob" }},
+		"another service":    {403, func(c *tunnel.Claim) { c.Service = "reviews" }},
+		"a denied service":   {423, func(c *tunnel.Claim) { c.Service = "payment" }},
+		"the registry":       {422, func(c *tunnel.Claim) { c.Service = "consul" }},
+		"a relay":            {422, func(c *tunnel.Claim) { c.Service = "lane-relay" }},
+		"a reserved lane":    {422, func(c *tunnel.Claim) { c.Lane = "test" }},
+		"a mode of its own":  {422, func(c *tunnel.Claim) { c.Facts[facts.Mode] = "baseline" }},
+		"a lane in its env":  {422, func(c *tunnel.Claim) { c.Facts[facts.Env] = strings.Repeat("x", 600) }},
+		"an address to bind": {403, func(c *tunnel.Claim) { c.Lane, c.Facts[facts.Address] = "dev-bob", "0.0.0.0:80" }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := w.claim()
-			change(&c)
-			if _, err := l.try(c); refusal(err) != 403 {
-				t.Errorf("Claim = %v", err)
+			cl := w.claim()
+			c.change(&cl)
+			_, err := l.try(cl)
+			var no *tunnel.Refusal
+			if !errors.As(err, &no) || no.Code != c.code || !no.Claim {
+				t.Errorf("Claim = %v, want %d", err, c.code)
 			}
 		})
 	}

@@ -259,7 +259,7 @@ func (r *relay) firstPlace(ctx context.Context, e *served, h tunnel.Holder, c tu
 			}
 		}
 	case mode != consul.ModeShared && mode != consul.ModeIsolated:
-		return nil, refuse(http.StatusForbidden, "the mode %q is neither shared, isolated nor auto", mode)
+		return nil, refuse(http.StatusUnprocessableEntity, "the mode %q is neither shared, isolated nor auto", mode)
 	}
 	return r.newPlace(e, h, c, mode)
 }
@@ -275,7 +275,7 @@ func (r *relay) newPlace(e *served, h tunnel.Holder, c tunnel.Claim, mode string
 		Address: e.addr.Addr().String(), Port: int(e.addr.Port()), Owner: h.Subject, StartedAt: f[facts.Started],
 		Env: f[facts.Env], Tenant: f[facts.Tenant], Zone: f[facts.Zone], Version: f[facts.Version]}}
 	if err := p.reg.Validate(); err != nil {
-		return nil, refuse(http.StatusForbidden, "%v", err)
+		return nil, refuse(http.StatusUnprocessableEntity, "%v", err)
 	}
 	p.hold = r.client().NewHold(p.reg, consul.HoldOptions{AppNote: "the laptop has not said that its port accepts"})
 	return p, nil

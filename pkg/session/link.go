@@ -63,8 +63,12 @@ func (e *RelayError) Unwrap() error { return e.Err }
 // RelayRefusedError says what the relay does not let its user do.
 type RelayRefusedError struct {
 	URL  string
-	Code int // as HTTP has them: 401 and 403 are about the token, 409 about who holds it
+	// Code is as HTTP has them: 401 and 403 are about the token, 409 about who holds it,
+	// 423 about what nobody may claim there, 429 about a limit.
+	Code int
 	Text string
+	// Claim says that it is a claim, and not the tunnel, that is refused.
+	Claim bool
 	// TakeOver says that it was asked for with that.
 	TakeOver bool
 }
@@ -108,7 +112,7 @@ func ExplainRelay(url string, err error) error {
 	case err == nil, errors.As(err, &cert), errors.As(err, &client):
 		return err
 	case errors.As(err, &no):
-		return &RelayRefusedError{URL: url, Code: no.Code, Text: no.Text}
+		return &RelayRefusedError{URL: url, Code: no.Code, Text: no.Text, Claim: no.Claim}
 	}
 	return &RelayError{URL: url, Err: err}
 }
