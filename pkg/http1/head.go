@@ -138,9 +138,19 @@ func (r *Request) requestLine(line string) error {
 			return bad("a control character in the request target")
 		}
 	}
+	if method == "CONNECT" && !authority(target) {
+		return bad("a CONNECT names a host and a port, and this one names something else")
+	}
 	minor, err := version1(version)
 	r.Method, r.Target, r.Minor = method, target, minor
 	return err
+}
+
+// authority reports whether a target can be the one of a CONNECT (RFC 9112, 3.2.3). A
+// server that opens no tunnels, and a proxy before it, could each take a path for
+// something else.
+func authority(target string) bool {
+	return target != "*" && !strings.ContainsAny(target, "/?#@\\")
 }
 
 // version1 reads HTTP/1.0 and HTTP/1.1.

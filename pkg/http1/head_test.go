@@ -56,6 +56,12 @@ var malformed = map[string]int{
 	" GET /a HTTP/1.1\r\nHost: svc\r\n\r\n":                                      400,
 	"GET /a\r\nHost: svc\r\n\r\n":                                                400,
 	"GET /a http/1.1\r\nHost: svc\r\n\r\n":                                       400,
+	"CONNECT /a HTTP/1.1\r\nHost: svc\r\n\r\n":                                   400,
+	"CONNECT * HTTP/1.1\r\nHost: svc\r\n\r\n":                                    400,
+	"CONNECT svc:80/a HTTP/1.1\r\nHost: svc\r\n\r\n":                             400,
+	"CONNECT svc:80?a HTTP/1.1\r\nHost: svc\r\n\r\n":                             400,
+	"CONNECT http://svc/ HTTP/1.1\r\nHost: svc\r\n\r\n":                          400,
+	"CONNECT u@svc:80 HTTP/1.1\r\nHost: svc\r\n\r\n":                             400,
 	"GET /a HTTP/1.2\r\nHost: svc\r\n\r\n":                                       505,
 	"GET /a HTTP/2.0\r\nHost: svc\r\n\r\n":                                       505,
 	"GET /a HTTP/1.10\r\nHost: svc\r\n\r\n":                                      400,
@@ -102,6 +108,8 @@ func TestParseRequestTakes(t *testing.T) {
 		{"GET /ü?|\"<>{}`^\\ HTTP/1.1\r\nHost: svc\r\n\r\n", NoBody, 0},
 		{"GET /a HTTP/1.0\r\n\r\n", NoBody, 0},
 		{"OPTIONS * HTTP/1.1\r\nHost:\r\n\r\n", NoBody, 0},
+		{"CONNECT svc:80 HTTP/1.1\r\nHost: svc\r\n\r\n", NoBody, 0},
+		{"CONNECT [::1]:80 HTTP/1.1\r\nHost: svc\r\n\r\n", NoBody, 0},
 		{"M-SEARCH * HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", NoBody, 0},
 	} {
 		r, err := parse(tt.text)
