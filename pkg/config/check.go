@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"lane/pkg/lane"
 )
 
 // Limits of the registry, checked here so that a mistake is told before
@@ -297,10 +299,13 @@ func checkConsulName(v string) (string, error) {
 	return v, nil
 }
 
-// checkMeta reads a value that goes into the registry's metadata.
-func checkMeta(v string) (string, error) {
+// checkWord reads an env, a tenant, a zone or a version.
+func checkWord(v string) (string, error) {
 	if err := printable(v); err != nil {
 		return "", err
+	}
+	if err := lane.CheckWord(v); err != nil {
+		return "", fmt.Errorf("%q: %w", v, err)
 	}
 	return v, nil
 }
@@ -320,7 +325,7 @@ func checkOwner(v string) (string, error) {
 	if len(v) > 128 {
 		return "", fmt.Errorf("longer than 128 bytes")
 	}
-	return checkMeta(v)
+	return v, printable(v)
 }
 
 func printable(v string) error {

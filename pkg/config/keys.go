@@ -145,13 +145,13 @@ var keys = []key{
 		set:  func(l *loader, v []string) error { return oneOf(&l.s.Via, v[0], Direct, ViaRelay) },
 		show: func(s *Settings) string { return s.Via }},
 
-	{name: "env", env: []string{"LANE_ENV"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Env }),
+	{name: "env", env: []string{"LANE_ENV"}, set: checked(checkWord, func(s *Settings) *string { return &s.Env }),
 		show: func(s *Settings) string { return s.Env }},
-	{name: "tenant", env: []string{"LANE_TENANT"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Tenant }),
+	{name: "tenant", env: []string{"LANE_TENANT"}, set: checked(checkWord, func(s *Settings) *string { return &s.Tenant }),
 		show: func(s *Settings) string { return s.Tenant }},
-	{name: "zone", env: []string{"LANE_ZONE"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Zone }),
+	{name: "zone", env: []string{"LANE_ZONE"}, set: checked(checkWord, func(s *Settings) *string { return &s.Zone }),
 		show: func(s *Settings) string { return s.Zone }},
-	{name: "version", env: []string{"LANE_VERSION"}, set: checked(checkMeta, func(s *Settings) *string { return &s.Version }),
+	{name: "version", env: []string{"LANE_VERSION"}, set: checked(checkWord, func(s *Settings) *string { return &s.Version }),
 		show: func(s *Settings) string { return s.Version }},
 
 	{name: "advertise", env: []string{"LANE_ADVERTISE"}, set: checked(checkAdvertise, func(s *Settings) *string { return &s.Advertise }),

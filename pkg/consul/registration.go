@@ -109,6 +109,14 @@ func (r Registration) Validate() error {
 	if r.Weight < 0 || r.Weight > 65535 {
 		return &ValidationError{Field: "weight", Value: strconv.Itoa(r.Weight), Why: "is not between 0 and 65535"}
 	}
+	for _, f := range []struct{ field, value string }{{"env", r.Env}, {"tenant", r.Tenant}, {"zone", r.Zone}, {"version", r.Version}} {
+		if f.value == "" {
+			continue
+		}
+		if err := lane.CheckWord(f.value); err != nil {
+			return &ValidationError{Field: f.field, Value: f.value, Why: err.Error()}
+		}
+	}
 	return checkMeta(r.metadata())
 }
 
