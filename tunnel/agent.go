@@ -397,7 +397,7 @@ func (a *Agent) Claim(ctx context.Context, c Claim) (map[string]string, error) {
 			a.link.control.send(message{Type: msgRelease, Seq: a.seq.Add(1), ID: c.ID})
 		}
 	}
-	return nil, fmt.Errorf("claim %s in %s: %w (%w)", c.Service, c.Lane, reason, context.Cause(ctx))
+	return nil, &waited{reason, context.Cause(ctx)}
 }
 
 // Release gives a claim up, and waits until the relay has deregistered it.

@@ -297,7 +297,7 @@ func (a *Agent) failed(err error, resp *http.Response) error {
 	case aboutClient(err):
 		return &ClientCertificateError{a.url.Host, a.conf.Client != nil, err}
 	case resp == nil:
-		return fmt.Errorf("relay %s: %w", a.url.Host, err)
+		return &DialError{err}
 	}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
 	_ = resp.Body.Close()

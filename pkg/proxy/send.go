@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,17 @@ type LinkError struct {
 
 func (e *LinkError) Error() string { return e.Err.Error() }
 func (e *LinkError) Unwrap() error { return e.Err }
+
+// FarError says that the other end of a tunnel does not connect to a server: in words of
+// its own, which belong behind "does not connect to …: ".
+type FarError struct {
+	Text string
+	Hint string // empty: that of any server that takes no connection
+	Err  error
+}
+
+func (e *FarError) Error() string { return e.Text }
+func (e *FarError) Unwrap() error { return e.Err }
 
 func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if d.via != nil {
@@ -320,6 +332,7 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 	var refused *DialError
 	var link *LinkError
 	var handshake *HandshakeError
+	var far *FarError
 	switch {
 	case errors.Is(err, errSelf):
 		p.Code, p.Message = lane.CodeLoopDetected, where+" is this proxy itself"
@@ -333,6 +346,10 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 		p.Hint = "nothing was sent; check that it listens there and can be reached from here"
 		if id != "" {
 			p.Hint = "instance " + id + " is registered there but takes no connection; it is skipped for a few seconds"
+		}
+		if errors.As(err, &far) {
+			p.Message = "the relay does not connect to " + c.ex.Service + ": " + far.Text
+			p.Hint = cmp.Or(far.Hint, p.Hint)
 		}
 	case unreadable(err):
 		p.Message = where + " gave an answer that cannot be passed on: " + cause(err)
@@ -386,8 +403,14 @@ func cause(err error) string {
 		}
 		return op.Err.Error()
 	}
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		return "connection closed"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timed out"
 	}
 	return err.Error()
 }
+
+// Cause is the innermost useful words of a network error.
+func Cause(err error) string { return cause(err) }

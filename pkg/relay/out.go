@@ -11,6 +11,7 @@ import (
 
 	"lane/pkg/consul"
 	"lane/pkg/lane"
+	"lane/pkg/proxy"
 	"lane/pkg/relay/facts"
 	"lane/tunnel"
 )
@@ -20,7 +21,7 @@ import (
 // asks.
 func (r *relay) out(ctx context.Context, o tunnel.Out) (net.Conn, string, error) {
 	if infrastructure(o.Service) {
-		return nil, "", refuse(http.StatusForbidden, "%s is no application's service", o.Service)
+		return nil, "", refuse(http.StatusForbidden, "%s is no application's service, and through the relay those alone can be reached", o.Service)
 	}
 	names := []string{o.Service}
 	if o.Lane != "" {
@@ -43,7 +44,7 @@ func (r *relay) out(ctx context.Context, o tunnel.Out) (net.Conn, string, error)
 	}
 	in := meant(all, o.Facts[facts.Instance])
 	if in == nil {
-		return nil, "", refuse(http.StatusNotFound, "the registry holds no instance %q of %s", o.Facts[facts.Instance], o.Service)
+		return nil, "", refuse(http.StatusNotFound, "the relay's registry holds no instance %q of it", o.Facts[facts.Instance])
 	}
 	at, err := r.reachable(in.Addr)
 	if err != nil {
@@ -52,7 +53,7 @@ func (r *relay) out(ctx context.Context, o tunnel.Out) (net.Conn, string, error)
 	d := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := d.DialContext(ctx, "tcp", at.String())
 	if err != nil {
-		return nil, "", refuse(http.StatusBadGateway, "%s takes no connection at %s: %v", in.ID, at, err)
+		return nil, "", refuse(http.StatusBadGateway, "%s takes no connection at %s: %s", in.ID, at, proxy.Cause(err))
 	}
 	return conn, at.String(), nil
 }

@@ -62,7 +62,7 @@ func (e *RelayError) Unwrap() error { return e.Err }
 
 // RelayRefusedError says what the relay does not let its user do.
 type RelayRefusedError struct {
-	URL  string
+	URL string
 	// Code is as HTTP has them: 401 and 403 are about the token, 409 about who holds it,
 	// 423 about what nobody may claim there, 429 about a limit.
 	Code int
@@ -443,7 +443,7 @@ func (s *session) via() func(context.Context, string) (net.Conn, error) {
 		}
 		st, err := l.agent.DialOut(ctx, out)
 		if err != nil {
-			return nil, facts.Failure(err)
+			return nil, facts.Unconnected(err)
 		}
 		return facts.Linked(st), nil
 	}

@@ -6,6 +6,7 @@ package facts
 import (
 	"errors"
 	"net"
+	"net/http"
 
 	"lane/pkg/proxy"
 	"lane/tunnel"
@@ -64,4 +65,23 @@ func Failure(err error) error {
 		return &proxy.LinkError{Err: err}
 	}
 	return err
+}
+
+// Unconnected is Failure for a dial through a relay: what that says against it is a
+// *proxy.FarError.
+func Unconnected(err error) error {
+	err = Failure(err)
+	var link *proxy.LinkError
+	var no *tunnel.Refusal
+	if errors.As(err, &link) || !errors.As(err, &no) {
+		return err
+	}
+	far := &proxy.FarError{Text: no.Text, Err: err}
+	switch no.Code {
+	case http.StatusForbidden:
+		far.Hint = "nothing was sent; the relay leads nobody there. Without --via relay this machine connects to it itself"
+	case http.StatusNotFound, http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		far.Hint = "nothing was sent; ask again"
+	}
+	return far
 }
