@@ -24,9 +24,10 @@ func TestAClaimWithoutALinkExpires(t *testing.T) {
 	w.Cut()
 	r.auth.want(t, "lost orders", 1)
 	r.auth.want(t, "gone orders: expired", 1)
-	if _, err := r.Dial(t.Context(), "dev-alice", "orders", Header{}); !errors.Is(err, ErrUnknown) {
-		t.Errorf("%v", err)
-	}
+	until(t, "the relay knows it no more", func() bool { // first it is gone for the Authority
+		_, err := r.Dial(t.Context(), "dev-alice", "orders", Header{})
+		return errors.Is(err, ErrUnknown)
+	})
 	w.To(r.addr)
 	r.auth.want(t, "up dev-alice orders", 2) // it comes back by itself
 	r.echoes(t)
