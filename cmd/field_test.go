@@ -374,6 +374,10 @@ func (c *caller) path(addr, path string, fields ...string) (*reply, error) {
 	for i := 0; i+1 < len(fields); i += 2 {
 		req.Header.Add(fields[i], fields[i+1])
 	}
+	return c.do(req)
+}
+
+func (c *caller) do(req *http.Request) (*reply, error) {
 	res, err := c.client.Do(req)
 	if err != nil {
 		return nil, err

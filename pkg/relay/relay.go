@@ -274,7 +274,7 @@ func (r *relay) itself() map[string]string {
 
 // portFree says why no claim could have a port, before anybody asks for one.
 func (r *relay) portFree() error {
-	ln, err := r.listen()
+	ln, err := r.listen(r.o.Ports.order(nil, nil))
 	var full *tunnel.Refusal
 	switch {
 	case err == nil:

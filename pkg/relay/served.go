@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -140,7 +141,7 @@ func (r *relay) up(ctx context.Context, h tunnel.Holder, c tunnel.Claim) (*serve
 // establish opens the port, takes the claim and registers, in this order: nothing
 // is promised before it can be kept. A failure leaves nothing behind.
 func (r *relay) establish(ctx context.Context, e *served, h tunnel.Holder, c tunnel.Claim) (err error) {
-	ln, err := r.listen()
+	ln, err := r.listen(r.ports(ctx, h, c))
 	if err != nil {
 		return err
 	}
@@ -225,9 +226,38 @@ func (r *relay) client() *consul.Client { return r.o.Client }
 // its isolated name alone, and nobody is to be routed to it.
 func (e *served) claims() bool { return e.want.kind != tunnel.TCP }
 
-// listen opens the first free port of the range.
-func (r *relay) listen() (net.Listener, error) {
-	for port := r.o.Ports.First; port <= r.o.Ports.Last; port++ {
+// ports are those of the range in the order in which a claim is to try them: first the one
+// at which the registry has its instance, last those at which it has another's. A relay
+// that has died stands there for a while: who is sent to such a port would be another
+// claim's caller, and get the baseline from its guard.
+func (r *relay) ports(ctx context.Context, h tunnel.Holder, c tunnel.Claim) []int {
+	had, err := r.client().PortsAt(ctx, r.o.Advertise.String())
+	if err != nil {
+		r.o.Logger.Info("which ports are registered cannot be read", "error", err)
+	}
+	return r.o.Ports.order(had, func(id string) bool { return consul.OwnID(id, lane.Name(c.Lane), c.Service, h.Install) })
+}
+
+// order sorts the ports of the range by what the registry has at them.
+func (p Ports) order(had map[int][]string, own func(id string) bool) []int {
+	var mine, free, others []int
+	for port := p.First; port <= p.Last; port++ {
+		ids := had[port]
+		switch {
+		case len(ids) == 0:
+			free = append(free, port)
+		case slices.ContainsFunc(ids, own):
+			mine = append(mine, port)
+		default:
+			others = append(others, port)
+		}
+	}
+	return slices.Concat(mine, free, others)
+}
+
+// listen opens the first of the ports that is free.
+func (r *relay) listen(ports []int) (net.Listener, error) {
+	for _, port := range ports {
 		ln, err := net.Listen("tcp", netip.AddrPortFrom(r.o.Advertise, uint16(port)).String())
 		if err == nil {
 			return ln, nil
