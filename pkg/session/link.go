@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -135,6 +136,7 @@ type link struct {
 	ends  time.Time       // of the token that the relay has taken; zero: not known
 	read  string          // the token that was read last
 	bad   string          // one that the relay did not take
+	user  string          // of the token that the relay has taken, or of the first one that was read
 	name  string          // of the relay, as it calls itself; empty: it has not said
 	far   map[string]*far // by claim
 }
@@ -161,13 +163,32 @@ func (l *link) token(ctx context.Context) (string, error) {
 	if err == nil {
 		l.mu.Lock()
 		l.read = text
+		if l.user == "" {
+			l.user = userOf(text)
+		}
 		l.mu.Unlock()
 	}
 	return text, err
 }
 
 // taken notes that the relay has taken the token that was read last. The caller holds mu.
-func (l *link) taken() { l.ends, _ = token.Ends(l.read) }
+func (l *link) taken() {
+	l.ends, _ = token.Ends(l.read)
+	l.user = cmp.Or(userOf(l.read), l.user)
+}
+
+func userOf(text string) string {
+	g, _ := token.Look(text)
+	return g.User
+}
+
+// owner is who holds the session's claims: the relay has it from the token, whatever this
+// machine's user is called.
+func (l *link) owner(here string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.user, here)
+}
 
 // renew shows the relay a token that has come into the place of the other one: the
 // tunnel goes on, and nothing is registered anew.

@@ -97,6 +97,7 @@ func TestByARelayASessionWritesNothing(t *testing.T) {
 		o.Mode = session.ModeAuto
 		o.Relay, _ = w.relayed()
 		o.Relay.Outgoing = true
+		o.Owner = "root@vm"
 		w.front.set(nil)
 		r := run(t, o)
 		st := r.up()
@@ -106,6 +107,9 @@ func TestByARelayASessionWritesNothing(t *testing.T) {
 		}
 		if st.Relay == nil || st.Relay.State != control.RelayOK || st.Relay.Name != "relay" || v.Registered != w.service("orders") || v.State != control.StateUp || v.Guard == "" {
 			t.Errorf("status %+v %+v", st.Relay, v)
+		}
+		if st.Owner != "alice" { // as the claim has it, and so everybody else
+			t.Errorf("the owner is %q", st.Owner)
 		}
 		if code, body, err := w.ask(st, "/"); code != 200 || body != "mine" || err != nil {
 			t.Errorf("%d %q %v", code, body, err)

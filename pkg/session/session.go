@@ -284,7 +284,7 @@ func (s *session) Status(ctx context.Context) control.Status {
 		st.Steps = slices.Clone(s.steps)
 	}
 	if s.link != nil {
-		st.Relay = s.link.status()
+		st.Relay, st.Owner = s.link.status(), s.link.owner(s.o.Owner)
 	}
 	if s.client != nil {
 		st.Registry.Address = s.client.Address()
