@@ -158,10 +158,10 @@ func runTokenList(ctx context.Context, f *factory, asJSON bool) error {
 		row := tokenRow{g, "valid"}
 		_, gone := revoked[g.ID]
 		switch {
+		case !f.now().Before(g.Expires): // first: that it was revoked as well does not matter any more
+			row.State = "expired"
 		case gone:
 			row.State = "revoked"
-		case !f.now().Before(g.Expires):
-			row.State = "expired"
 		case away != nil:
 			row.State = "unknown"
 		}

@@ -23,6 +23,10 @@ type Revocation struct {
 	By      string    `json:"by,omitempty"`
 	Since   string    `json:"since,omitempty"`  // the revoker's own clock, as text: shown only
 	Expires time.Time `json:"expires,omitzero"` // when it would have ended by itself; zero is unknown
+	// Readable says that the value could be read; what is revoked is so without it.
+	Readable bool `json:"-"`
+
+	index uint64 // of its last change
 }
 
 // revokedKey is a token's key; the ID comes from a command line.
@@ -61,6 +65,20 @@ func (c *Client) Pardon(ctx context.Context, id string) error {
 	})
 }
 
+// ForgetRevocation removes a revocation that was read, unless it was written anew since;
+// it reports whether it did.
+func (c *Client) ForgetRevocation(ctx context.Context, r Revocation) (gone bool, err error) {
+	key, err := revokedKey(r.ID)
+	if err != nil {
+		return false, err
+	}
+	err = c.commit(ctx, "remove an old revocation", fmt.Sprintf(needRevoked, "write"), func(ctx context.Context) (err error) {
+		gone, _, err = c.api.KV().DeleteCAS(&api.KVPair{Key: key, ModifyIndex: r.index}, write(ctx))
+		return err
+	})
+	return gone, err
+}
+
 // Revocations returns what was revoked, by the tokens' IDs.
 func (c *Client) Revocations(ctx context.Context) (map[string]Revocation, error) {
 	var pairs api.KVPairs
@@ -81,8 +99,8 @@ func revocations(pairs api.KVPairs) map[string]Revocation {
 			continue
 		}
 		var r Revocation
-		_ = json.Unmarshal(p.Value, &r)
-		r.ID = id
+		r.Readable = json.Unmarshal(p.Value, &r) == nil
+		r.ID, r.index, r.Expires = id, p.ModifyIndex, r.Expires.UTC() // two of the same are equal
 		out[id] = r
 	}
 	return out

@@ -76,6 +76,8 @@ type Options struct {
 	Logger *slog.Logger // nil: discards
 	Now    func() time.Time
 
+	forgetEvery time.Duration // 0: its own default
+
 	here func(netip.Addr) bool // what the guards take for this machine; nil: their own default
 }
 
@@ -137,6 +139,7 @@ type relay struct {
 	seats   map[key]*served
 	kept    map[key]*kept // by service and lane alone
 	revoked map[string]consul.Revocation
+	stood   map[string]stood
 	settled bool  // the registry has said once what is revoked
 	deafBy  error // why it has not
 }
@@ -200,6 +203,7 @@ func Run(ctx context.Context, o Options) error {
 	part(func(ctx context.Context) error { return o.Client.WatchRevocations(ctx, r.hear, r.deaf) })
 	part(r.active)
 	part(r.expire)
+	part(r.forget)
 	if o.Announced != nil {
 		part(r.learn)
 	}
@@ -305,6 +309,7 @@ func (r *relay) dismiss() error {
 func (r *relay) hear(all map[string]consul.Revocation) {
 	r.mu.Lock()
 	r.revoked, r.settled = all, true
+	r.stood = follow(r.stood, all, r.o.Now())
 	r.mu.Unlock()
 	r.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
