@@ -158,10 +158,12 @@ func (f *field) placed(service, l string) (out []lane.Instance) {
 	f.t.Helper()
 	ctx, cancel := storyContext()
 	defer cancel()
-	all, err := f.client.InstancesOf(ctx, service)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	var all []lane.Instance
+	f.eventually("the registry says who serves "+service, func() (ok bool) {
+		var err error
+		all, err = f.client.InstancesOf(ctx, service)
+		return err == nil
+	})
 	return slices.DeleteFunc(all, func(in lane.Instance) bool { return in.MetaLane != l })
 }
 
@@ -181,10 +183,12 @@ func (f *field) claimOf(service, l string) (lane.Claim, bool) {
 	f.t.Helper()
 	ctx, cancel := storyContext()
 	defer cancel()
-	all, err := f.client.Claims(ctx, lane.Name(l))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	var all []lane.Claim
+	f.eventually("the registry says what is claimed", func() (ok bool) {
+		var err error
+		all, err = f.client.Claims(ctx, lane.Name(l))
+		return err == nil
+	})
 	i := slices.IndexFunc(all, func(c lane.Claim) bool { return c.Service == service && c.Session != "" })
 	if i < 0 {
 		return lane.Claim{}, false

@@ -202,6 +202,7 @@ func Run(ctx context.Context, o Options) error {
 	part(r.session.Run)
 	part(func(ctx context.Context) error { return o.Client.WatchRevocations(ctx, r.hear, r.deaf) })
 	part(r.active)
+	part(r.inUse)
 	part(r.expire)
 	part(r.forget)
 	if o.Announced != nil {
@@ -351,6 +352,30 @@ func (r *relay) expire(ctx context.Context) error {
 func (r *relay) over(h tunnel.Holder) bool {
 	g, ok := h.Private.(*token.Grant)
 	return ok && !r.o.Now().Before(g.Expires)
+}
+
+// inUse keeps the services of all claims watched, for as long as they are claimed: what is
+// not the lane's goes to their baseline, also while the registry cannot be asked.
+func (r *relay) inUse(ctx context.Context) error {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		for _, e := range r.all() {
+			e.use()
+		}
+	}
+}
+
+// use has the service of a claim watched, and waits for nothing.
+func (e *served) use() {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = e.r.o.Watcher.Need(over, e.key.service)
 }
 
 // active writes when each service last served a request of its lane, for those who

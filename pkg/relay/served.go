@@ -175,6 +175,7 @@ func (r *relay) establish(ctx context.Context, e *served, h tunnel.Holder, c tun
 		err = errors.Join(err, p.hold.Withdraw(context.WithoutCancel(ctx)))
 		return errors.Join(err, r.release(context.WithoutCancel(ctx), e))
 	}
+	e.use()
 	e.follow = r.run(e.watch)
 	return nil
 }

@@ -246,7 +246,28 @@ func (s *session) register(ctx, life context.Context, parts *parts) error {
 	s.firstProof(ctx)
 	parts.run(life, s.keepProving)
 	parts.run(life, s.watchSleep)
+	parts.run(life, s.keepWatched)
 	return nil
+}
+
+// keepWatched has the session's own services watched for as long as it serves them: what
+// is not the lane's goes to their baseline, also while the registry cannot be asked, and
+// after an hour in which nobody has asked.
+func (s *session) keepWatched(ctx context.Context) error {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	over, cancel := context.WithCancel(ctx)
+	cancel() // nothing is waited for
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		for _, v := range s.services {
+			_ = s.watcher.Need(over, v.o.Name)
+		}
+	}
 }
 
 // warmUp has the first answer for the session's own services in before anybody
