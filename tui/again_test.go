@@ -47,11 +47,11 @@ func TestRetryIsCountedDown(t *testing.T) {
 	}{{0, 1100 * time.Millisecond, "Trying again in 2s, R at once."}, {2, 4 * time.Second, "Try 3 in 4s, R at once."}, {2, -time.Second, "Try 3 now."}} {
 		u.running(func(s *control.Status) {
 			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Tries: c.tries, Next: scene.Now().Add(c.in)}
-		}).wantScreen(c.want, "goes on as before")
+		}).wantScreen(c.want, "Outbound proxy  still working")
 	}
 	u.running(func(s *control.Status) {
 		s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Outgoing: true}
-	}).wantScreen("What is called from here through the relay fails too.")
+	}).wantScreen("Outbound proxy  calls that go through the relay fail too")
 }
 
 // TestHurryEndsTheWait: the feed asks at once when somebody is in a hurry, and waits as

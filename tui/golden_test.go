@@ -294,7 +294,13 @@ func TestGolden(t *testing.T) {
 		{"relay-lost", nil, func(u *user) {
 			u.running(func(s *control.Status) {
 				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", Name: "relay-1:7443", State: control.RelayLost, Since: scene.Now().Add(-72 * time.Second), Error: "keepalive timeout",
-					Tries: 2, Next: scene.Now().Add(4 * time.Second)}
+					Tries: 2, Next: scene.Now().Add(4 * time.Second), Removed: scene.Now().Add(-42 * time.Second), Gone: scene.Now().Add(33 * time.Second)}
+			})
+		}},
+		{"relay-reconnecting", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", Name: "relay-1:7443", State: control.RelayReconnecting, Since: scene.Now().Add(-14 * time.Second), Error: "keepalive timeout",
+					Tries: 2, Next: scene.Now().Add(4 * time.Second), Cut: 3, Removed: scene.Now().Add(16 * time.Second), Gone: scene.Now().Add(91 * time.Second)}
 			})
 		}},
 		{"relay-lost-and-more", nil, func(u *user) {
@@ -312,7 +318,8 @@ func TestGolden(t *testing.T) {
 		}},
 		{"registry-down", nil, func(u *user) {
 			u.running(func(s *control.Status) {
-				s.Registry.State, s.Registry.Since = registryUnreachable, scene.Now().Add(-95*time.Second)
+				s.Registry.State, s.Registry.Since = registryUnreachable, scene.Now().Add(-12*time.Second)
+				s.Registry.Critical, s.Registry.Removed = s.Registry.Since.Add(15*time.Second), s.Registry.Since.Add(105*time.Second)
 				s.Registry.Error = "dial tcp 127.0.0.1:8500: connect: connection refused"
 			})
 		}},

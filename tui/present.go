@@ -363,6 +363,11 @@ func relayWord(r *control.RelayStatus, now time.Time) (string, class) {
 	return "relay ?", warnText
 }
 
+// lostTunnel reports whether there was a tunnel, and is none now.
+func lostTunnel(r *control.RelayStatus) bool {
+	return r.State == control.RelayReconnecting || r.State == control.RelayLost
+}
+
 // retryWord says when a lost tunnel is tried again.
 func retryWord(r *control.RelayStatus, now time.Time) string {
 	s := "Trying again"
@@ -375,12 +380,55 @@ func retryWord(r *control.RelayStatus, now time.Time) string {
 	return s + " now."
 }
 
-// outgoingWord says what a lost tunnel leaves of the calls of one's own.
-func outgoingWord(r *control.RelayStatus) string {
-	if r.Outgoing {
-		return "through the relay fails too"
+// within is how long something may still take: empty for what has been.
+func within(at, now time.Time) string {
+	left := at.Sub(now)
+	if left <= 0 {
+		return ""
 	}
-	return "goes on as before"
+	return " in <= " + strconv.Itoa(int((left+time.Second-1)/time.Second)) + "s"
+}
+
+// named are services by their names: by their number, if that is shorter.
+func named(services []control.Service, t text) string {
+	var names []string
+	for _, v := range services {
+		names = append(names, t.clean(v.Name, 64))
+	}
+	if all := strings.Join(names, ", "); len(all) <= 32 {
+		return all
+	}
+	return plural(len(services), "service")
+}
+
+// lostLines are what the loss of a tunnel means: for those who call, for those who were
+// being served, and for what is called from here.
+func lostLines(s *control.Status, now time.Time, t text) []problem {
+	r := s.Relay
+	var out []problem
+	say := func(label, s, more string) {
+		out = append(out, problem{"   " + fit(label, 16) + s, more, badText})
+	}
+	out = append(out, problem{text: "   " + retryWord(r, now), class: badText})
+	if len(s.Services) > 0 && !r.Removed.IsZero() { // an older session does not tell
+		is, dead := ": critical, removed"+within(r.Removed, now), ""
+		if r.State == control.RelayLost {
+			is = ": removed by the relay, the claim stands"
+		}
+		if in := within(r.Gone, now); in != "" {
+			dead = " (" + in[1:] + " if the relay has died)"
+		}
+		say("In Consul", named(s.Services, t)+is, dead)
+	}
+	if r.Cut > 0 {
+		say("In flight", pluralOf(uint64(r.Cut), "request")+" answered 502 lane-relay-lost", "")
+	}
+	if r.Outgoing {
+		say("Outbound proxy", "calls that go through the relay fail too", "")
+	} else {
+		say("Outbound proxy", "still working", "")
+	}
+	return out
 }
 
 // problem is a line above the list: something that the user should know of now.
@@ -394,11 +442,11 @@ type problem struct {
 func problems(s control.Status, now time.Time, t text) []problem {
 	var out []problem
 	bad := func(s, more string) { out = append(out, problem{"!! " + s, more, badText}) }
-	lost := s.Relay != nil && (s.Relay.State == control.RelayReconnecting || s.Relay.State == control.RelayLost)
+	lost := s.Relay != nil && lostTunnel(s.Relay)
 	if r := s.Relay; lost {
 		word, _ := relayWord(r, now)
 		bad(word+": the lane's callers get errors until it is back", note(r.Error, t))
-		out = append(out, problem{text: "   " + retryWord(r, now) + " What is called from here " + outgoingWord(r) + ".", class: badText})
+		out = append(out, lostLines(&s, now, t)...)
 	}
 	for _, v := range s.Services {
 		name := t.clean(v.Name, 64)
@@ -428,6 +476,9 @@ func problems(s control.Status, now time.Time, t text) []problem {
 			how = " does not answer"
 		}
 		bad("registry "+t.clean(strings.TrimPrefix(s.Registry.Address, "http://"), 80)+how+"; routing by what was last known", note(s.Registry.Error, t))
+		if r := &s.Registry; !r.Removed.IsZero() {
+			out = append(out, problem{text: "   If it lives for others: " + named(s.Services, t) + " critical" + within(r.Critical, now) + ", removed" + within(r.Removed, now), class: badText})
+		}
 	}
 	if s.Registry.State == registryUnknown && s.State != control.SessionStarting {
 		out = append(out, problem{text: " ! nothing is known of the registry yet: requests wait for its first answer", class: warnText})

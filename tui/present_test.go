@@ -237,8 +237,26 @@ func TestProblems(t *testing.T) {
 		{"a lost relay, and what follows from it", func(s *control.Status) {
 			s.Services[0].State, s.Services[0].Note, s.Services[1].State = control.StateUnconfirmed, "the relay is reconnecting", control.StateLocalClosed
 			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Tries: 1}
-		}, "!! relay RECONNECTING: the lane's callers get errors until it is back\n   Try 2 now. What is called from here goes on as before.\n" +
+		}, "!! relay RECONNECTING: the lane's callers get errors until it is back\n   Try 2 now.\n   Outbound proxy  still working\n" +
 			"!! payments: nothing listens on 127.0.0.1:8081; its lane callers get errors"},
+		{"a lost relay, and what it cost", func(s *control.Status) {
+			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Cut: 1, Outgoing: true, Next: scene.Now().Add(3100 * time.Millisecond), Removed: scene.Now().Add(29500 * time.Millisecond), Gone: scene.Now().Add(104 * time.Second)}
+		}, "!! relay RECONNECTING: the lane's callers get errors until it is back\n   Trying again in 4s, R at once.\n" +
+			"   In Consul       orders, payments: critical, removed in <= 30s (in <= 104s if the relay has died)\n" +
+			"   In flight       1 request answered 502 lane-relay-lost\n   Outbound proxy  calls that go through the relay fail too"},
+		{"a relay that is lost for long", func(s *control.Status) {
+			s.Services = append(s.Services, control.Service{Name: strings.Repeat("x", 20)})
+			s.Relay = &control.RelayStatus{State: control.RelayLost, Removed: scene.Now().Add(-time.Minute), Gone: scene.Now().Add(-time.Second)}
+		}, "!! relay LOST: the lane's callers get errors until it is back\n   Trying again now.\n" +
+			"   In Consul       3 services: removed by the relay, the claim stands\n   Outbound proxy  still working"},
+		{"a lost relay of calls only", func(s *control.Status) {
+			s.Services = nil
+			s.Relay = &control.RelayStatus{State: control.RelayLost, Removed: scene.Now(), Gone: scene.Now()}
+		}, "!! relay LOST: the lane's callers get errors until it is back\n   Trying again now.\n   Outbound proxy  still working"},
+		{"a registry that only this machine cannot reach", func(s *control.Status) {
+			s.Registry.State, s.Registry.Critical, s.Registry.Removed = registryUnreachable, scene.Now(), scene.Now().Add(90*time.Second)
+		}, "!! registry 127.0.0.1:8500 does not answer; routing by what was last known\n" +
+			"   If it lives for others: orders, payments critical, removed in <= 90s"},
 		{"a relay that is well", func(s *control.Status) {
 			s.Services[0].State, s.Relay = control.StateUnconfirmed, &control.RelayStatus{State: control.RelayOK}
 		}, "!! orders: not confirmed by the registry"},

@@ -38,7 +38,11 @@ func (m model) layout() layout {
 		return layout{tiny: true, rows: rows, page: rows}
 	}
 	l := layout{problems: broken(m.problems(), w)}
-	if most := max(h/8, 2); len(l.problems) > most {
+	most := max(h/8, 2)
+	if r := m.status.Relay; m.gone == nil && r != nil && lostTunnel(r) {
+		most = max(h/4, 3) // what that means has to be said in full
+	}
+	if len(l.problems) > most {
 		more := 0
 		for _, p := range l.problems[most-1:] {
 			if !strings.HasPrefix(p.text, "   ") { // that is the second line of one

@@ -33,7 +33,8 @@ type AgentConfig struct {
 
 	// Handle gets each stream that comes for a claim, in a goroutine of its own,
 	// and the stream is closed when it returns. ctx ends with the stream, if that
-	// is cut. Where the bytes go is Handle's choice alone.
+	// is cut; its cause is ErrLost if the link was what failed. Where the bytes go is
+	// Handle's choice alone.
 	Handle func(ctx context.Context, c Claim, h Header, s Stream)
 	// Notify, if not nil, gets what happens, in order. It must not block.
 	Notify func(Event)

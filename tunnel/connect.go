@@ -147,7 +147,8 @@ func (a *Agent) connect(ctx context.Context, generation uint64) (*agentLink, err
 		}
 	}
 	l := &agentLink{agent: a, generation: generation, token: token, away: make(chan struct{}), done: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	live, cancelLive := context.WithCancelCause(context.WithoutCancel(ctx))
+	l.ctx, l.cancel = live, func() { cancelLive(ErrLost) }
 	var err error
 	if l.control, l.streams[0], err = a.dial(ctx, l, partControl, token); err != nil {
 		l.cancel()
@@ -418,15 +419,15 @@ func (l *agentLink) serve(s *stream) {
 		s.Abort(404, "this laptop has no such claim")
 		return
 	}
-	ctx, cancel := context.WithCancel(l.ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	defer cancel(nil)
 	stop := make(chan struct{})
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		select {
 		case <-s.cut:
-			cancel()
+			cancel(s.failed())
 		case <-stop:
 		}
 	}()

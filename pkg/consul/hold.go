@@ -45,6 +45,9 @@ func (o HoldOptions) withDefaults() HoldOptions {
 	return o
 }
 
+// Missed is how long after the last beat an instance is critical, at most.
+func (o HoldOptions) Missed() time.Duration { return o.withDefaults().TTL }
+
 // Gone is how long the registry shows an instance after the death of who kept it, at
 // most.
 func (o HoldOptions) Gone() time.Duration {

@@ -55,6 +55,10 @@ type RegistryStatus struct {
 	Since   time.Time `json:"since,omitzero"`  // last time that all of it answered
 	Index   uint64    `json:"index,omitempty"` // the highest of its answers: what is newer it has not told
 	Error   string    `json:"error,omitempty"` // the last failure, in words
+	// Of a session that registers by itself, while the registry does not answer: if that
+	// is there for others, the instances are critical then, and removed then, at the latest.
+	Critical time.Time `json:"critical,omitzero"`
+	Removed  time.Time `json:"removed,omitzero"`
 }
 
 // RelayStatus is what the session knows of its tunnel.
@@ -68,6 +72,11 @@ type RelayStatus struct {
 	Error     string    `json:"error,omitempty"`      // why it is not ok
 	Tries     int       `json:"tries,omitempty"`      // without success since it was ok
 	Next      time.Time `json:"next,omitzero"`        // when it is tried again
+	Cut       int       `json:"cut,omitempty"`        // requests that were under way when it was lost
+	// While it is lost: when the relay has removed the instances, and when Consul has at
+	// the latest, if the relay has died.
+	Removed time.Time `json:"removed,omitzero"`
+	Gone    time.Time `json:"gone,omitzero"`
 }
 
 // What a lane can be killed by.

@@ -87,9 +87,9 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		{ExplainedColor{}, "rules entry source rule lane rejected asked asked.rule asked.source asked.priority asked.line asked.lane asked.hit " +
 			"asked.why asked.percent asked.bucket asked.whitelist warnings"},
 		{Settings{}, "schema settings settings.key settings.value settings.source"},
-		{control.RelayStatus{}, "url name state since round_trip outgoing error tries next"},
+		{control.RelayStatus{}, "url name state since round_trip outgoing error tries next cut removed gone"},
 		{control.Status{}, "schema lane owner host env pid started proxy mitm ca bodies log child state killed registry registry.address registry.state registry.since " +
-			"registry.index registry.error relay services services.name services.registered services.id services.mode services.guard services.local services.state " +
+			"registry.index registry.error registry.critical registry.removed relay services services.name services.registered services.id services.mode services.guard services.local services.state " +
 			"services.note services.claim counts counts.exchanges counts.matched counts.fallbacks counts.errors counts.guard counts.external counts.killed warnings steps steps.name steps.began steps.took history history.at history.text"},
 	} {
 		got := strings.Join(fields(reflect.TypeOf(c.v), ""), " ")

@@ -17,8 +17,10 @@ import (
 	"lane/pkg/control"
 	"lane/pkg/guardian"
 	"lane/pkg/lane"
+	"lane/pkg/proxy"
 	"lane/pkg/relay/facts"
 	"lane/pkg/token"
+	"lane/pkg/traffic"
 	"lane/tunnel"
 )
 
@@ -131,14 +133,15 @@ type link struct {
 	state string
 	since time.Time
 	err   error
-	tries int             // without success
-	next  time.Time       // of the next try
-	ends  time.Time       // of the token that the relay has taken; zero: not known
-	read  string          // the token that was read last
-	bad   string          // one that the relay did not take
-	user  string          // of the token that the relay has taken, or of the first one that was read
-	name  string          // of the relay, as it calls itself; empty: it has not said
-	far   map[string]*far // by claim
+	tries int                  // without success
+	next  time.Time            // of the next try
+	ends  time.Time            // of the token that the relay has taken; zero: not known
+	read  string               // the token that was read last
+	bad   string               // one that the relay did not take
+	user  string               // of the token that the relay has taken, or of the first one that was read
+	name  string               // of the relay, as it calls itself; empty: it has not said
+	far   map[string]*far      // by claim
+	cuts  map[string]time.Time // streams that a lost tunnel has cut, by whose they are for the guard
 }
 
 // prepareLink makes the tunnel; nothing is sent.
@@ -336,13 +339,17 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		select {
 		case <-l.first:
 			if l.state != control.RelayOK {
-				news = append(news, "the relay is back after "+spell(now.Sub(l.since)))
+				back := "the relay is back after " + spell(now.Sub(l.since))
+				if n := l.cut(); n > 0 {
+					back += fmt.Sprintf("; of the requests that were under way %d got %s", n, proxy.CodeRelayLost)
+				}
+				news = append(news, back)
 			}
 		default:
 			close(l.first)
 		}
 		set(control.RelayOK)
-		l.err, l.tries, l.next = nil, 0, time.Time{}
+		l.err, l.tries, l.next, l.cuts = nil, 0, time.Time{}, nil
 		l.taken()
 	case tunnel.Disconnected, tunnel.Retrying: // behind Draining and Woke only the second one comes
 		if l.state == control.RelayOK {
@@ -422,7 +429,31 @@ func (l *link) status() *control.RelayStatus {
 	if l.state != control.RelayOK {
 		st.Tries, st.Next = l.tries, l.next
 	}
+	if l.state == control.RelayReconnecting {
+		st.Cut = l.cut()
+		st.Removed, st.Gone = l.since.Add(graceOfRelay), l.since.Add(consul.HoldOptions{}.Gone())
+	}
 	return st
+}
+
+// early is how long before the tunnel's loss is told its streams may have been cut.
+const early = time.Second
+
+// cut is how many requests the loss of the tunnel has cut off: those that the guard was
+// serving to streams that ended so. A stream may be idle, and have many requests. The
+// caller holds mu.
+func (l *link) cut() int {
+	if len(l.cuts) == 0 {
+		return 0
+	}
+	n := 0
+	l.s.log.Each(func(e *traffic.Exchange) {
+		at, cut := l.cuts[e.From]
+		if cut && e.Front == traffic.FrontGuard && e.Err != "" && !e.Start.After(at) && !e.Start.Add(e.Took).Before(at.Add(-early)) && at.After(l.since.Add(-early)) {
+			n++
+		}
+	})
+	return n
 }
 
 // handle leads a stream of the relay's to the guard of what it claims. The stream
@@ -444,7 +475,15 @@ func (l *link) handle(ctx context.Context, c tunnel.Claim, _ tunnel.Header, st t
 		return
 	}
 	defer conn.Close()
-	_ = tunnel.Join(ctx, conn, st)
+	err = tunnel.Join(ctx, conn, st)
+	if errors.Is(err, tunnel.ErrLost) || errors.Is(context.Cause(ctx), tunnel.ErrLost) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.cuts == nil {
+			l.cuts = map[string]time.Time{}
+		}
+		l.cuts[conn.LocalAddr().String()] = l.s.o.Now()
+	}
 }
 
 // via is how the engine connects to instances: nil, by the network.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"lane/pkg/control"
+	"lane/pkg/traffic"
 	"lane/tunnel"
 )
 
@@ -45,5 +47,57 @@ func TestTheStatesOfATunnel(t *testing.T) {
 		if now = now.Add(time.Minute); c.state == control.RelayReconnecting && l.word() != control.RelayLost {
 			t.Errorf("%s: after a minute %s", c.name, l.word())
 		}
+	}
+}
+
+// While a tunnel is lost a session says until when the registry shows its instances: as
+// long as the relay keeps them, and, if that has died, as long as Consul does.
+func TestWhenALostTunnelIsForgotten(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	agent, err := tunnel.NewAgent(tunnel.AgentConfig{URL: "wss://relay.test.example", Install: "i", Handle: func(context.Context, tunnel.Claim, tunnel.Header, tunnel.Stream) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{o: &Relay{}, agent: agent, s: &session{o: Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}}, first: make(chan struct{}), state: control.RelayConnecting}
+	for i, what := range []tunnel.EventKind{"", tunnel.Connected} {
+		if l.take(tunnel.Event{What: what}, now); !l.status().Removed.IsZero() || !l.status().Gone.IsZero() {
+			t.Errorf("%d: %+v", i, l.status())
+		}
+	}
+	l.take(tunnel.Event{What: tunnel.Disconnected, Err: errors.New("gone")}, now)
+	if st := l.status(); !st.Removed.Equal(now.Add(30*time.Second)) || !st.Gone.Equal(now.Add(105*time.Second)) || st.Cut != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A request is counted as cut off if it was being served to a stream that ended with the
+// tunnel.
+func TestWhatALostTunnelCutsOff(t *testing.T) {
+	lost := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := func(d time.Duration) time.Time { return lost.Add(d) }
+	row := func(from, err string, front traffic.Front, start time.Time, took time.Duration) traffic.Exchange {
+		return traffic.Exchange{From: from, Err: err, Front: front, Start: start, Took: took}
+	}
+	const left = "the caller went away before the answer"
+	log := traffic.NewLog(16)
+	for _, e := range []traffic.Exchange{
+		row("a", left, traffic.FrontGuard, at(-time.Minute), time.Minute),
+		row("a", left, traffic.FrontGuard, at(-time.Second), time.Second+time.Millisecond), // another one of its, as HTTP/2 has them
+		row("a", "", traffic.FrontGuard, at(-time.Second), time.Second),                    // its answer had been given
+		row("a", left, traffic.FrontGuard, at(-time.Minute), time.Second),                  // it had left long before
+		row("a", left, traffic.FrontForward, at(-time.Second), time.Second),                // another door's
+		row("a", left, traffic.FrontGuard, at(time.Second), time.Second),                   // of a later caller at the same port
+		row("b", left, traffic.FrontGuard, at(-time.Second), time.Second),                  // not by the tunnel
+		row("c", left, traffic.FrontGuard, at(-time.Hour), time.Second),                    // cut by an earlier loss
+	} {
+		log.Put(e)
+	}
+	l := &link{s: &session{log: log}, since: lost}
+	if n := l.cut(); n != 0 {
+		t.Errorf("without a stream that was cut: %d", n)
+	}
+	l.cuts = map[string]time.Time{"a": lost, "c": at(-time.Hour).Add(time.Second)}
+	if n := l.cut(); n != 2 {
+		t.Errorf("%d were cut off, want 2", n)
 	}
 }

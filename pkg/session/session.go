@@ -306,6 +306,9 @@ func (s *session) Status(ctx context.Context) control.Status {
 		if err := s.watcher.Err(); err != nil {
 			st.Registry.Error = err.Error()
 		}
+		if trust.State == lane.Unreachable && !trust.Since.IsZero() && s.link == nil && len(s.services) > 0 {
+			st.Registry.Critical, st.Registry.Removed = trust.Since.Add(s.o.hold.Missed()), trust.Since.Add(s.o.hold.Gone())
+		}
 	}
 	for _, v := range s.services {
 		one := v.status(s.state)

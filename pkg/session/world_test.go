@@ -324,7 +324,9 @@ func (l *local) open() {
 		l.t.Fatal(err)
 	}
 	l.addr = ln.Addr().String()
-	l.srv, l.ended = &http.Server{Handler: l}, make(chan struct{})
+	l.srv, l.ended = &http.Server{Handler: l, Protocols: new(http.Protocols)}, make(chan struct{})
+	l.srv.Protocols.SetHTTP1(true)
+	l.srv.Protocols.SetUnencryptedHTTP2(true)
 	srv, ended := l.srv, l.ended
 	go func() {
 		defer close(ended)
