@@ -224,6 +224,9 @@ func (p *gcPlan) instance(e consul.Entry) (gcItem, bool) {
 	case !e.Alive && p.lives(e.ID):
 		it.Kept = fmt.Sprintf("dead on node %s, and the same ID lives on another: only the agent of %s can remove it", e.Node, e.Node)
 		return it, true
+	case e.Alive && p.mine(e.Install) && h.Session == "" && e.Name == consul.IsolatedName(e.Lane, e.Service):
+		it.Kept = "no session of this machine has it: a `lane expose` does, for which its relay keeps it; when that ends, or is killed, the relay removes it 30 s after at the latest"
+		return it, true
 	case e.Alive && p.mine(e.Install) && (!claimed || ours):
 		it.Kept = "no session of this machine has it, but its liveness check passes: if it is dead, in 15 s it does not"
 		return it, true

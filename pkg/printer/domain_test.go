@@ -114,7 +114,8 @@ var (
 			{ID: "x2", Addr: "10.0.0.3:80", MetaTag: "dev-bob", Health: lane.Critical, HealthNote: "connection \x1brefused", Owner: "bob", Weight: 1},
 			{ID: "x1", Addr: "10.0.0.2:80", MetaLane: "dev-bob", Health: lane.Passing, Owner: "bob", Weight: 1},
 		},
-		"details": {{ID: "d1", Addr: "10.0.0.4:80", MetaLane: "dev-carol", Draining: true, Weight: 1, Owner: "carol"}},
+		"debugger": {{ID: "g1", Addr: "10.0.0.5:80", MetaLane: "dev-erin", Registered: "lane-dev-erin-debugger", Weight: 1, Owner: "erin"}},
+		"details":  {{ID: "d1", Addr: "10.0.0.4:80", MetaLane: "dev-carol", Draining: true, Weight: 1, Owner: "carol"}},
 	}
 )
 
@@ -125,6 +126,7 @@ func TestNewLanes(t *testing.T) {
 			{"orders", "no instance", "alice", "laptop", "2026-01-02T03:04:05Z"}, {"reviews", "up", "alice", "laptop", "2026-01-02T03:04:05Z"}}},
 		{Lane: "dev-bob", State: "not claimed", Owners: []string{"bob"}, Services: []ServiceState{{"ratings", "not claimed", "bob", "", ""}}},
 		{Lane: "dev-carol", State: "draining", Owners: []string{"carol"}, Services: []ServiceState{{"details", "draining", "carol", "", ""}}},
+		{Lane: "dev-erin", State: "exposed", Owners: []string{"erin"}, Services: []ServiceState{{"debugger", "exposed", "erin", "", ""}}},
 	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -144,7 +146,8 @@ func TestPrintLanes(t *testing.T) {
 		"LANE       STATE        SERVICES              OWNER  SINCE\n" +
 		"dev-alice  no instance  orders, reviews (up)  alice  2026-01-02T03:04:05Z\n" +
 		"dev-bob    not claimed  ratings               bob\n" +
-		"dev-carol  draining     details               carol\n"
+		"dev-carol  draining     details               carol\n" +
+		"dev-erin   exposed      debugger              erin\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
@@ -179,7 +182,12 @@ func TestPrintLane(t *testing.T) {
 		"lane\tdev-carol\tdraining",
 		"service\tdetails\tdraining",
 		"claim\tdetails\tnot claimed: an instance that is missing here is a fallback",
-		"instance\tdetails\td1\t10.0.0.4:80\tpassing\tdraining", "",
+		"instance\tdetails\td1\t10.0.0.4:80\tpassing\tdraining",
+		"lane\tdev-erin\texposed",
+		"service\tdebugger\texposed",
+		"claim\tdebugger\texposed, and nobody is routed to it: who dials lane-dev-erin-debugger reaches it",
+		"registered\tdebugger\tlane-dev-erin-debugger\t",
+		"instance\tdebugger\tg1\t10.0.0.5:80\tpassing\t", "",
 	}, "\n")
 	if d := cmp.Diff(want, out.String()); d != "" {
 		t.Error(d)

@@ -156,7 +156,11 @@ func NewLanes(claims []lane.Claim, instances map[string][]lane.Instance) Lanes {
 }
 
 // states are the states of a service in a lane, best first.
-var states = []string{"up", "warning", "draining", "not claimed", "critical", stateNoInstance}
+var states = []string{stateExposed, "up", "warning", "draining", "not claimed", "critical", stateNoInstance}
+
+// stateExposed is a port that `lane expose` leads to: it stands under its isolated name
+// alone, and is no part of what the lane serves by routing.
+const stateExposed = "exposed"
 
 // serviceState is the best that a caller with the lane's tag can get.
 func serviceState(s *LaneService) string {
@@ -169,6 +173,9 @@ func serviceState(s *LaneService) string {
 		best = min(best, slices.Index(states, state))
 	}
 	if states[best] == "up" && !s.Declared {
+		if onlyName(s) != "" { // that needs no claim: who dials it means it
+			return stateExposed
+		}
 		return "not claimed" // somebody else's registration, or a leftover
 	}
 	return states[best]
@@ -228,7 +235,7 @@ func PrintLane(s *iostreams.IOStreams, d *LaneDetail) error {
 		t.Row(Text("service"), Text(v.Service), As(stateRole(v.State), v.State))
 		held := "not claimed: an instance that is missing here is a fallback"
 		if only := onlyName(&v); only != "" {
-			held = "not claimed, and nobody is routed to it: who dials " + only + " reaches it"
+			held = "exposed, and nobody is routed to it: who dials " + only + " reaches it"
 		}
 		if v.Declared {
 			held = fmt.Sprintf("claimed by %s at %s since %s", orUnknown(v.Owner), orUnknown(v.Host), orUnknown(v.Since))

@@ -95,7 +95,7 @@ func byKey(t *Table, name string, r Role, m map[string]uint64) {
 
 func stateRole(state string) Role {
 	switch state {
-	case control.StateUp, "passing":
+	case control.StateUp, "passing", stateExposed:
 		return Good
 	case control.StateClaimLost, "critical", stateNoInstance:
 		return Bad

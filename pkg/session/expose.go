@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"lane/pkg/consul"
 	"lane/pkg/lane"
 	"lane/pkg/relay/facts"
+	"lane/pkg/token"
 	"lane/tunnel"
 )
 
@@ -44,8 +46,9 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 	v := newService(Service{Name: o.Name, Local: o.Local}, o.Log, o.Now())
 	var missed atomic.Bool // a connection that found nobody was told of, and nobody has come since
 	lost := make(chan error, 1)
+	shown := &shownToken{o: &o}
 	agent, err := tunnel.NewAgent(tunnel.AgentConfig{
-		URL: o.Relay.URL, Pin: o.Relay.Pin, Roots: o.Relay.Roots, Token: o.Relay.Token, Proxy: o.Relay.Proxy, Client: o.Relay.Client,
+		URL: o.Relay.URL, Pin: o.Relay.Pin, Roots: o.Relay.Roots, Token: shown.get, Proxy: o.Relay.Proxy, Client: o.Relay.Client,
 		Install: o.Install, Host: o.Host, Log: o.Log,
 		Handle: func(ctx context.Context, _ tunnel.Claim, _ tunnel.Header, st tunnel.Stream) {
 			conn, err := dialLocal(ctx, o.Local)
@@ -61,6 +64,8 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 		},
 		Notify: func(e tunnel.Event) {
 			switch e.What {
+			case tunnel.Connected:
+				shown.taken()
 			case tunnel.ClaimLost:
 				select {
 				case lost <- e.Err:
@@ -106,11 +111,12 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 	o.Ready(got[facts.Registered], got[facts.Address])
 	tick := time.NewTicker(lookOpen)
 	defer tick.Stop()
-	refused, first := "", true
-	for shown := time.Now(); ; first = false {
-		if time.Since(shown) >= tokenLook { // a token that was replaced is good from then on
-			shown = time.Now()
-			refused = renewExposed(ctx, agent, o.Log, refused)
+	shown.look(ctx, agent)
+	first := true
+	for looked := time.Now(); ; first = false {
+		if time.Since(looked) >= tokenLook { // a token that was replaced is good from then on
+			looked = time.Now()
+			shown.look(ctx, agent)
 		}
 		st := tunnel.State{Ready: true}
 		switch err := v.look(ctx); {
@@ -145,18 +151,63 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 	}
 }
 
-// renewExposed shows the relay a new token, if there is one; what it says against one is
-// told once.
-func renewExposed(ctx context.Context, agent *tunnel.Agent, log *slog.Logger, before string) string {
-	ctx, cancel := context.WithTimeout(ctx, linkLimit)
-	defer cancel()
-	_, err := agent.Renew(ctx)
-	var no *tunnel.Refusal
-	if errors.As(err, &no) && no.Text != before {
-		log.Warn("the relay does not take the new token, and the old one is used until its end", "error", no.Text)
-		return no.Text
+// shownToken is the token of an exposed port, which outlives it when it is replaced.
+type shownToken struct {
+	o    *ExposeOptions
+	told string // what was said last, by what it is about
+
+	mu   sync.Mutex
+	read string    // last
+	ends time.Time // of the one that the relay has taken; zero: not known
+	bad  string    // one that it has not taken
+}
+
+func (t *shownToken) get(ctx context.Context) (string, error) {
+	text, err := t.o.Relay.Token(ctx)
+	if err == nil {
+		t.mu.Lock()
+		t.read = text
+		t.mu.Unlock()
 	}
-	return before
+	return text, err
+}
+
+// taken notes that the relay has taken the token that was read last.
+func (t *shownToken) taken() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ends, _ = token.Ends(t.read)
+}
+
+// look shows the relay a new token, if there is one, and says once each thing that is wrong
+// with what lies there: that it cannot be read, that the relay does not take it, that it
+// ends.
+func (t *shownToken) look(ctx context.Context, agent *tunnel.Agent) {
+	limit, cancel := context.WithTimeout(ctx, linkLimit)
+	defer cancel()
+	renewed, err := agent.Renew(limit)
+	var no *tunnel.Refusal
+	switch {
+	case renewed:
+		t.taken()
+	case errors.As(err, &no):
+		t.mu.Lock()
+		t.bad = t.read
+		t.mu.Unlock()
+		t.say("the relay does not take the new token, and the old one is used until its end: "+no.Text, no.Text)
+		return
+	}
+	t.mu.Lock()
+	ends, bad := t.ends, t.bad
+	t.mu.Unlock()
+	t.say(ending(ctx, t.o.Relay.Token, ends, bad, t.o.Now(), "what is exposed"))
+}
+
+func (t *shownToken) say(text, about string) {
+	if text != "" && about != t.told {
+		t.o.Log.Warn(text)
+	}
+	t.told = about
 }
 
 // dialLocal connects to the first address that takes a connection.

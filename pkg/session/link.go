@@ -226,8 +226,12 @@ func (l *link) ending(ctx context.Context) (text, about string) {
 	l.mu.Lock()
 	ends, bad := l.ends, l.bad
 	l.mu.Unlock()
-	now := l.s.o.Now()
-	next, err := l.o.Token(ctx)
+	return ending(ctx, l.o.Token, ends, bad, l.s.o.Now(), "this session")
+}
+
+// ending is what link's says, of a token that ends then; what goes on by it is named.
+func ending(ctx context.Context, read func(context.Context) (string, error), ends time.Time, bad string, now time.Time, what string) (text, about string) {
+	next, err := read(ctx)
 	if err != nil && !ends.IsZero() && ctx.Err() == nil {
 		text = fmt.Sprintf("%v: the tunnel that stands goes on until %s, and no other one can be made", err, ends.UTC().Format(time.RFC3339))
 		return text, text
@@ -244,8 +248,8 @@ func (l *link) ending(ctx context.Context) (text, about string) {
 	if d := ends.Sub(now); d > 0 {
 		left = "ends in " + spell(d)
 	}
-	return fmt.Sprintf("the token for the relay %s (%s), and this session with it, unless relay_token_file holds a new one by then",
-		left, ends.UTC().Format(time.RFC3339)), ends.String()
+	return fmt.Sprintf("the token for the relay %s (%s), and %s with it, unless relay_token_file holds a new one by then",
+		left, ends.UTC().Format(time.RFC3339), what), ends.String()
 }
 
 // watchToken takes each new token, and notes once for each that it ends soon.
