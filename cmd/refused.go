@@ -1,8 +1,11 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/http"
+	"strconv"
 
 	"lane/pkg/consul"
 	"lane/pkg/session"
@@ -38,14 +41,18 @@ func (f *factory) untilFree(ctx context.Context, o *upOptions, run func() error)
 func refusal(err error) (tui.Refusal, bool) {
 	var held *consul.ClaimHeldError
 	var busy *session.BusyError
+	var far *session.RelayRefusedError
 	switch {
 	case errors.As(err, &held):
 		h := held.Held
 		why := consul.ClaimHeldError{Held: h}
 		why.Held.Since = ""
-		return tui.Refusal{Lane: h.Lane, Why: why.Error(), Since: h.Since, Active: h.Active}, true
+		return tui.Refusal{Lane: h.Lane, Why: why.Error(), Since: h.Since, Active: h.Active, Claim: consul.ClaimKey(h.Lane, h.Service), Relay: h.Relay}, true
 	case errors.As(err, &busy):
-		return tui.Refusal{Lane: busy.Lane, Why: busy.Error()}, true
+		return tui.Refusal{Lane: busy.Lane, Why: busy.Error(), Claim: consul.ClaimKey(busy.Lane, busy.Service)}, true
+	case errors.As(err, &far) && far.Code == http.StatusConflict && far.Service != "":
+		return tui.Refusal{Lane: far.Lane, Why: far.Text, Claim: consul.ClaimKey(far.Lane, far.Service),
+			Code: strconv.Itoa(far.Code), Relay: cmp.Or(far.Name, far.URL), Final: far.TakeOver}, true
 	}
 	return tui.Refusal{}, false
 }

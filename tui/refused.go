@@ -18,6 +18,29 @@ type Refusal struct {
 	// Since and Active are when it was claimed and when it last served a request, by
 	// its holder's clock; empty: not known.
 	Since, Active string
+	// Claim is its key in the registry, Code what a relay has answered, and Relay the name
+	// of that one, or of the one that holds the claim for its owner; empty: there is none.
+	Claim, Code, Relay string
+	// Final says that it was to be taken over, and could not be.
+	Final bool
+}
+
+// source is what to tell who looks after the registry or the relay, in lines of w columns
+// if each of its parts fits into one.
+func (r *Refusal) source(t text, w int) []string {
+	var lines []string
+	for _, p := range [][2]string{{"code ", r.Code}, {"relay ", r.Relay}, {"claim ", r.Claim}} {
+		if p[1] == "" {
+			continue
+		}
+		s := p[0] + t.clean(p[1], 300)
+		if n := len(lines) - 1; n >= 0 && wide(lines[n])+3+wide(s) <= w {
+			lines[n] += "   " + s
+		} else {
+			lines = append(lines, s)
+		}
+	}
+	return lines
 }
 
 // Choice is what the user does about a refusal.
@@ -112,7 +135,8 @@ func (m refused) press(msg tea.KeyMsg) refused {
 	default:
 		switch msg.String() {
 		case "t":
-			m.choice.TakeOver, m.done = true, true
+			m.choice.TakeOver = !m.of.Final
+			m.done = m.choice.TakeOver
 		case "n":
 			m.naming, m.fresh, m.wrong = true, true, ""
 		case "q", "esc":
@@ -195,11 +219,24 @@ func (m refused) View() string {
 			}
 		}
 	default:
-		add(plain, "      t  take over: the other session is told, and ends")
+		if m.of.Final {
+			add(plain, "      The relay does not let you take it over: it is not yours.")
+		} else {
+			add(plain, "      t  take over: the other session is told, and ends")
+		}
 		add(plain, "      n  use another lane name, "+t.clean(string(suggest(m.of.Lane)), 80)+" perhaps")
 		add(plain, "      q  quit, and leave it alone")
+		for i, l := range m.of.source(t, m.width-6) {
+			if i == 0 {
+				add(plain, "")
+			}
+			add(faint, "      "+l)
+		}
 	}
 	keys := " t take over  n rename  q quit"
+	if m.of.Final {
+		keys = " n rename  q quit"
+	}
 	if m.naming {
 		keys = " enter start in it  esc back"
 	}

@@ -12,7 +12,13 @@ import (
 )
 
 func heldRefusal() Refusal {
-	return Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by alice@desk-7", Since: "2026-03-02T13:20:00Z", Active: "2026-03-02T14:00:12Z"}
+	return Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by alice@desk-7", Since: "2026-03-02T13:20:00Z", Active: "2026-03-02T14:00:12Z", Claim: "lane/declared/dev-alice/orders"}
+}
+
+// relayRefusal is a relay's no, to a session that wanted to take over.
+func relayRefusal() Refusal {
+	return Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by bob on desk-9 since 2026-03-02T13:20:00Z (by their clock)", Claim: "lane/declared/dev-alice/orders",
+		Code: "409", Relay: "relay-1:7443", Final: true}
 }
 
 // pressed is a refusal's screen after keys.
@@ -23,7 +29,12 @@ func pressed(t *testing.T, w, h int, keys ...string) refused {
 
 func pressedWith(t *testing.T, o Options, w, h int, keys ...string) refused {
 	t.Helper()
-	next, _ := newRefused(heldRefusal(), o).Update(tea.WindowSizeMsg{Width: w, Height: h})
+	return pressedAt(t, heldRefusal(), o, w, h, keys...)
+}
+
+func pressedAt(t *testing.T, r Refusal, o Options, w, h int, keys ...string) refused {
+	t.Helper()
+	next, _ := newRefused(r, o).Update(tea.WindowSizeMsg{Width: w, Height: h})
 	for _, k := range keys {
 		msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
 		if named, ok := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "ctrl+c": tea.KeyCtrlC, "ctrl+u": tea.KeyCtrlU, "left": tea.KeyLeft, "backspace": tea.KeyBackspace}[k]; ok {
@@ -69,10 +80,34 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%q shows\n%s", c.keys, view)
 		}
 	}
+	// What a relay does not let one take is not offered again.
+	if m := pressedAt(t, relayRefusal(), Options{}, 80, 24, "t"); m.done || m.choice.TakeOver || strings.Contains(m.View(), "t take over") {
+		t.Errorf("%+v\n%s", m.choice, m.View())
+	}
+	if m := pressedAt(t, relayRefusal(), Options{}, 80, 24, "n", "enter"); m.choice.Lane != "dev-alice-2" {
+		t.Errorf("%+v", m.choice)
+	}
 	// A text that was pasted is no key.
 	m, _ := pressed(t, 80, 24).Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("t"), Paste: true})
 	if m.(refused).done {
 		t.Error("a pasted t took over")
+	}
+}
+
+// What is to be told to others stays in one piece.
+func TestTheSourceOfARefusal(t *testing.T) {
+	r := relayRefusal()
+	for w, want := range map[int]string{
+		80: "code 409   relay relay-1:7443   claim lane/declared/dev-alice/orders",
+		66: "code 409   relay relay-1:7443|claim lane/declared/dev-alice/orders",
+		20: "code 409|relay relay-1:7443|claim lane/declared/dev-alice/orders",
+	} {
+		if got := strings.Join(r.source(text{}, w), "|"); got != want {
+			t.Errorf("%d columns: %s", w, got)
+		}
+	}
+	if got := (&Refusal{Why: "x"}).source(text{}, 80); got != nil {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -86,8 +121,12 @@ func TestSuggest(t *testing.T) {
 
 func TestGoldenRefused(t *testing.T) {
 	for _, s := range [][2]int{{80, 24}, {100, 30}, {140, 40}, {40, 10}} {
-		for name, keys := range map[string][]string{"refused": nil, "refused-rename": {"n", "left"}, "refused-wrong": {"n", "ctrl+u", "A", "enter"}} {
-			view := ansi.Strip(pressed(t, s[0], s[1], keys...).View())
+		for name, c := range map[string]struct {
+			of   Refusal
+			keys []string
+		}{"refused": {heldRefusal(), nil}, "refused-relay": {relayRefusal(), nil}, "refused-rename": {heldRefusal(), []string{"n", "left"}},
+			"refused-wrong": {heldRefusal(), []string{"n", "ctrl+u", "A", "enter"}}} {
+			view := ansi.Strip(pressedAt(t, c.of, Options{}, s[0], s[1], c.keys...).View())
 			lines := strings.Split(view, "\n")
 			if len(lines) > s[1] {
 				t.Errorf("%d lines on %d", len(lines), s[1])
@@ -101,7 +140,7 @@ func TestGoldenRefused(t *testing.T) {
 			name = fmt.Sprintf("%s-%dx%d", name, s[0], s[1])
 			golden(t, name, strings.Join(lines, "\n")+"\n")
 			for word, color := range map[string]bool{"-color": true, "-nocolor": false} {
-				raw := pressedWith(t, Options{Color: color}, s[0], s[1], keys...).View()
+				raw := pressedAt(t, c.of, Options{Color: color}, s[0], s[1], c.keys...).View()
 				if hasColour(raw) != color {
 					t.Errorf("%s%s: colour on the screen is %v", name, word, !color)
 				}
@@ -112,7 +151,7 @@ func TestGoldenRefused(t *testing.T) {
 	for _, s := range nasty {
 		for _, size := range [][2]int{{80, 24}, {20, 5}, {1, 1}} {
 			m := pressed(t, size[0], size[1], "n")
-			m.of = Refusal{Lane: lane.Name(s), Why: s, Since: s + "x", Active: s}
+			m.of = Refusal{Lane: lane.Name(s), Why: s, Since: s + "x", Active: s, Claim: s, Code: s, Relay: s, Final: len(s)%2 == 0}
 			m.line = m.line.insert([]rune(s))
 			m.wrong = s
 			for _, naming := range []bool{true, false} {

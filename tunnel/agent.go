@@ -47,7 +47,7 @@ type Event struct {
 	Err        error             // Disconnected, Retrying: why; ClaimLost: a *Refusal
 	In         time.Duration     // Disconnected, Retrying: until the next try
 	Claim      Claim             // Claimed, ClaimLost, Told
-	Facts      map[string]string // Claimed, Told: from the relay
+	Facts      map[string]string // Connected: of the relay; Claimed, Told: of the claim, from the relay
 	Generation uint64            // Connected, Claimed: of the link
 }
 
@@ -203,7 +203,7 @@ func (a *Agent) keep(ctx, live context.Context, wg *sync.WaitGroup) error {
 		began, lost := time.Now(), false
 		wg.Go(func() { l.run(live) })
 		a.with(l)
-		a.event(Event{What: Connected, Generation: l.generation})
+		a.event(Event{What: Connected, Facts: l.facts, Generation: l.generation})
 		select {
 		case <-ctx.Done():
 			a.releaseAll()

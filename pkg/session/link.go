@@ -65,13 +65,17 @@ func (e *RelayError) Unwrap() error { return e.Err }
 
 // RelayRefusedError says what the relay does not let its user do.
 type RelayRefusedError struct {
-	URL string
+	URL  string
+	Name string // what the relay calls itself; empty: it has not said
 	// Code is as HTTP has them: 401 and 403 are about the token, 409 about who holds it,
 	// 423 about what nobody may claim there, 429 about a limit.
 	Code int
 	Text string
-	// Claim says that it is a claim, and not the tunnel, that is refused.
-	Claim bool
+	// Claim says that it is a claim, and not the tunnel, that is refused. Of a session's,
+	// Lane and Service are what it is about.
+	Claim   bool
+	Lane    lane.Name
+	Service string
 	// TakeOver says that it was asked for with that.
 	TakeOver bool
 }
@@ -104,7 +108,16 @@ func (e *FarLeftoverError) Error() string {
 func (e *FarLeftoverError) Unwrap() error { return e.Err }
 
 // explain is an error of the tunnel in the session's words.
-func (l *link) explain(err error) error { return ExplainRelay(l.o.URL, err) }
+func (l *link) explain(err error) error {
+	err = ExplainRelay(l.o.URL, err)
+	var no *RelayRefusedError
+	if errors.As(err, &no) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		no.Name = l.name
+	}
+	return err
+}
 
 // ExplainRelay is an error of the tunnel to the relay at a URL in a session's words.
 func ExplainRelay(url string, err error) error {
@@ -354,6 +367,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		}
 		set(control.RelayOK)
 		l.err, l.tries, l.next, l.cuts = nil, 0, time.Time{}, nil
+		l.called(e.Facts)
 		l.taken()
 	case tunnel.Disconnected, tunnel.Retrying: // behind Draining and Woke only the second one comes
 		if l.state == control.RelayOK {
@@ -584,7 +598,7 @@ func (f *far) Register(ctx context.Context) error {
 		err = f.l.explain(err)
 		var no *RelayRefusedError
 		if errors.As(err, &no) {
-			no.TakeOver = f.claim.Takeover
+			no.TakeOver, no.Lane, no.Service = f.claim.Takeover, lane.Name(f.claim.Lane), f.claim.Service
 		}
 		return err
 	}

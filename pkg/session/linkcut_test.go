@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"lane/pkg/consul/consultest"
 	"lane/pkg/control"
+	"lane/pkg/session"
 )
 
 // wire is a line between a session and its relay that can be cut.
@@ -144,6 +146,23 @@ func TestALostTunnelSaysWhatItHasCutOff(t *testing.T) {
 		})
 	})
 	if err := r.stop(); err != nil && !strings.Contains(err.Error(), errEnd.Error()) {
+		t.Error(err)
+	}
+}
+
+// A relay's no to a claim says by which relay it is, and about what.
+func TestARelaysNoIsAboutAClaim(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	by, _ := w.relayed()
+	first, second := w.options("box"), w.options("other")
+	first.Relay, second.Relay = by, by
+	r := run(t, first)
+	r.up()
+	var no *session.RelayRefusedError
+	if err := run(t, second).wait(); !errors.As(err, &no) || no.Code != http.StatusConflict || no.Name != "relay" || no.Lane != w.lane || no.Service != w.service("orders") || no.TakeOver {
+		t.Errorf("%v, %+v", err, no)
+	}
+	if err := r.stop(); !errors.Is(err, errEnd) {
 		t.Error(err)
 	}
 }
