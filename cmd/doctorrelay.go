@@ -62,6 +62,13 @@ func (d *diagnosis) checkRelay(ctx context.Context) []doctor.Finding {
 	if !got.Clock.IsZero() {
 		t.Now = got.Clock
 	}
+	if text == "" { // then there is a certificate, which a relay may take alone
+		if err != nil {
+			return r.Findings()
+		}
+		t.Source, t.Certificate, t.Ends = named(d.settings, "relay_cert_file"), by.Client.Leaf.Subject.CommonName, by.Client.Leaf.NotAfter
+		return append(r.Findings(), t.Findings()...)
+	}
 	g, ok := token.Look(text)
 	t.Unread, t.User, t.Lanes, t.Services, t.Ends = !ok, g.User, g.Lanes, g.Services, g.Expires
 	if d.settings.Lane != "" {

@@ -30,6 +30,7 @@ type relayOptions struct {
 	listen    string
 	cert, key string
 	clientCA  string
+	noToken   bool
 	hosts     []string
 	tokenKey  string
 	ports     relay.Ports
@@ -66,6 +67,7 @@ holds, for sessions with --via relay.`,
 	addFlag(c, &o.cert, "cert", "", aFile, "file with the certificate (default: one that is made here, for clients to pin)")
 	addFlag(c, &o.key, "key", "", aFile, "file with its key, mode 0600")
 	addFlag(c, &o.clientCA, "client-ca", "", aFile, "file of the authorities whose client certificates are asked for, beside the token")
+	c.Flags().BoolVar(&o.noToken, "without-token", false, "let in by such a certificate alone: its common name is the user")
 	addFlags(c, &o.hosts, "host", checked("HOST", config.CheckHost), "host in a certificate that is made here")
 	addFlag(c, &o.tokenKey, "token-key", "", aFile, "file with the public key of tokens (default: that of lane relay token on this machine)")
 	addFlag(c, &o.ports, "ports", "21000-21999", kind[relay.Ports]{"RANGE", parsePorts}, "ports of which each claim gets one, at the advertised address")
@@ -129,7 +131,7 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	opts := relay.Options{
 		Listener: ln, TLS: secure, Client: at.client, Watcher: seen.watcher, Verifier: verifier,
 		Name: net.JoinHostPort(host, strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)), Announced: seen.announcedAs, Advertise: ip, Ports: o.ports, ClaimTTL: o.claimTTL,
-		Limits: o.limits, Deny: o.deny, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(), Probes: at.s.Probes,
+		Limits: o.limits, WithoutToken: o.noToken, Deny: o.deny, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(), Probes: at.s.Probes,
 		Log: seen.log, Meter: seen.meter, Audit: audit, Figures: figures, Beside: seen.run, Force: f.force, Logger: f.logger(slog.LevelWarn), Now: f.now,
 	}
 	if seen.admin != nil {
@@ -171,6 +173,9 @@ func parsePorts(text string) (relay.Ports, error) {
 func (o *relayOptions) tls(f *factory) (*tls.Config, error) {
 	if (o.cert == "") != (o.key == "") {
 		return nil, usagef("give both, or none: then one is made here", "--cert and --key go together")
+	}
+	if o.noToken && o.clientCA == "" {
+		return nil, usagef("--client-ca FILE names the authorities", "--without-token goes with --client-ca: a certificate takes the token's place")
 	}
 	if o.cert != "" && len(o.hosts) > 0 {
 		return nil, usagef("leave one of the two out", "--host is for a certificate that is made here, and --cert gives one")

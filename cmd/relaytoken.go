@@ -11,6 +11,7 @@ import (
 
 	"lane/pkg/consul"
 	"lane/pkg/printer"
+	"lane/pkg/relay"
 	"lane/pkg/token"
 
 	"github.com/spf13/cobra"
@@ -79,8 +80,7 @@ func runTokenCreate(f *factory, o *tokenOptions) error {
 	}
 	lanes, services := slices.Concat(o.lanes...), slices.Concat(o.services...)
 	if len(lanes) == 0 {
-		own := "dev-" + strings.ToLower(o.user)
-		lanes = []string{own, own + "-*"}
+		lanes = token.LanesOf(o.user)
 	}
 	if len(services) == 0 {
 		services = []string{"*"}
@@ -237,6 +237,9 @@ func runTokenRevoke(ctx context.Context, f *factory, ids []string, user string) 
 	defer client.Close()
 	for _, id := range ids {
 		r := consul.Revocation{ID: id, By: s.Owner, Since: f.now().Format(time.RFC3339), Expires: f.now().Add(token.MaxTTL)}
+		if relay.ByCertificate(id) {
+			r.Expires = time.Time{} // it is not known, and no relay may take it for over
+		}
 		if i := slices.IndexFunc(all, func(g token.Grant) bool { return g.ID == id }); i >= 0 {
 			r.User, r.Expires = all[i].User, all[i].Expires
 		}

@@ -68,7 +68,10 @@ func (f *factory) relayToken(s *config.Settings) func(context.Context) (string, 
 		if v := f.getenv(relayTokenVar); v != "" {
 			return v, nil
 		}
-		if s.RelayTokenFile == "" {
+		switch {
+		case s.RelayTokenFile == "" && s.RelayCertFile != "":
+			return "", nil // a relay may take the certificate alone; one that does not says so
+		case s.RelayTokenFile == "":
 			return "", &noTokenError{}
 		}
 		text, err := token.Read(s.RelayTokenFile)

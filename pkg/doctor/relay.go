@@ -101,6 +101,7 @@ type Token struct {
 	Source         string // where it comes from
 	Err            error  // there is none, or none that may be used
 	Do             string
+	Certificate    string // whose is shown in its place; "": none
 	User           string
 	Lanes          []string
 	Services       []string
@@ -116,6 +117,11 @@ func (t Token) Findings() []Finding {
 	switch {
 	case t.Err != nil:
 		return []Finding{{check, Wrong, t.Err.Error(), t.Source, t.Do}}
+	case t.Certificate != "" && t.Ends.Sub(t.Now) < certSoon:
+		return []Finding{{check, Note, fmt.Sprintf("none is needed, but the certificate of %s, which the relay takes alone, ends on %s", t.Certificate, t.Ends.UTC().Format(time.RFC3339)), t.Source,
+			"whoever made it makes a new one"}}
+	case t.Certificate != "":
+		return []Finding{{check, Well, fmt.Sprintf("none is needed: the relay takes the certificate of %s alone, until %s", t.Certificate, t.Ends.UTC().Format(time.RFC3339)), t.Source, ""}}
 	case t.Unread:
 		return []Finding{{check, Wrong, "what is there is no token of a relay", t.Source, t.Do}}
 	}

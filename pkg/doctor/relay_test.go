@@ -50,13 +50,15 @@ func TestToken(t *testing.T) {
 		change func(*Token)
 		want   string
 	}{
-		"well":        {func(*Token) {}, "ok alice may serve every service in dev-alice until 2026-01-02T04:04:05Z"},
-		"none":        {func(t *Token) { t.Err = errors.New("there is no token") }, "wrong there is no token"},
-		"not one":     {func(t *Token) { t.Unread = true }, "wrong what is there is no token"},
-		"ended":       {func(t *Token) { t.Now = t.Ends }, "wrong it has ended"},
-		"ends soon":   {func(t *Token) { t.Now = t.Ends.Add(-time.Minute) }, "note it ends soon"},
-		"not for it":  {func(t *Token) { t.Lane, t.Rejected = "dev-bob", "orders" }, "wrong it does not allow orders in lane dev-bob"},
-		"two of them": {func(t *Token) { t.Services = []string{"a", "b"} }, "ok alice may serve a, b in dev-alice"},
+		"well":                    {func(*Token) {}, "ok alice may serve every service in dev-alice until 2026-01-02T04:04:05Z"},
+		"none":                    {func(t *Token) { t.Err = errors.New("there is no token") }, "wrong there is no token"},
+		"not one":                 {func(t *Token) { t.Unread = true }, "wrong what is there is no token"},
+		"ended":                   {func(t *Token) { t.Now = t.Ends }, "wrong it has ended"},
+		"ends soon":               {func(t *Token) { t.Now = t.Ends.Add(-time.Minute) }, "note it ends soon"},
+		"not for it":              {func(t *Token) { t.Lane, t.Rejected = "dev-bob", "orders" }, "wrong it does not allow orders in lane dev-bob"},
+		"none, but a certificate": {func(t *Token) { t.Certificate, t.Ends = "alice", now.AddDate(1, 0, 0) }, "ok none is needed: the relay takes the certificate of alice alone, until 2027"},
+		"a certificate that ends": {func(t *Token) { t.Certificate, t.Ends = "alice", now.AddDate(0, 0, 13) }, "note none is needed, but the certificate of alice, which the relay takes alone, ends on"},
+		"two of them":             {func(t *Token) { t.Services = []string{"a", "b"} }, "ok alice may serve a, b in dev-alice"},
 	} {
 		v := good
 		c.change(&v)

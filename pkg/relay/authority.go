@@ -26,7 +26,8 @@ func refuse(code int, format string, a ...any) *tunnel.Refusal {
 }
 
 // Authenticate lets in who has a good token that nobody has revoked, and whose
-// certificate, if there is one, bears the same name.
+// certificate, if there is one, bears the same name; with WithoutToken also who shows a
+// certificate alone.
 func (a authority) Authenticate(_ context.Context, c tunnel.Credentials) (tunnel.Identity, error) {
 	g, err := a.r.admit(c)
 	if err != nil {
@@ -76,6 +77,13 @@ func (r *relay) turnedAway(remote net.Addr, err error, who ...any) {
 const expireGrace = 15 * time.Second
 
 func (r *relay) admit(c tunnel.Credentials) (*token.Grant, error) {
+	if c.Token == "" && r.o.WithoutToken && c.Peer != nil {
+		g, err := grantOf(c.Peer)
+		if err != nil {
+			return nil, err
+		}
+		return g, r.unrevoked(g.ID)
+	}
 	if c.Token == "" {
 		return nil, refuse(http.StatusUnauthorized, "a token is needed: LANE_RELAY_TOKEN holds one, or the file that relay_token_file names")
 	}
@@ -86,12 +94,18 @@ func (r *relay) admit(c tunnel.Credentials) (*token.Grant, error) {
 	if c.Peer != nil && c.Peer.Subject.CommonName != g.User {
 		return nil, refuse(http.StatusForbidden, "the token is of %s, and the certificate of %s", g.User, c.Peer.Subject.CommonName)
 	}
-	if err := r.isRevoked(g.ID); err == nil {
-		return nil, refuse(http.StatusUnauthorized, textRevoked)
-	} else if !errors.Is(err, errNotRevoked) {
-		return nil, err
+	return g, r.unrevoked(g.ID)
+}
+
+// unrevoked says why what has that ID may not come in, or nil.
+func (r *relay) unrevoked(id string) error {
+	switch err := r.isRevoked(id); {
+	case err == nil:
+		return refuse(http.StatusUnauthorized, "the %s was revoked", shownWord(id))
+	case !errors.Is(err, errNotRevoked):
+		return err
 	}
-	return g, nil
+	return nil
 }
 
 var (
@@ -123,7 +137,7 @@ func (r *relay) allow(h tunnel.Holder, c tunnel.Claim) error {
 		return refuse(http.StatusForbidden, "who asks is not known")
 	}
 	if err := g.Allow(h.Subject, c.Lane, c.Service); err != nil {
-		return refuse(http.StatusForbidden, "%v", err)
+		return refusal(g, err)
 	}
 	if _, err := lane.ParseName(c.Lane); err != nil {
 		return refuse(http.StatusUnprocessableEntity, "%v", err)
@@ -135,10 +149,10 @@ func (r *relay) allow(h tunnel.Holder, c tunnel.Claim) error {
 		return refuse(http.StatusLocked, "nobody may claim %s at this relay, whatever a token says: its --deny names it", c.Service)
 	}
 	if !g.Expires.After(r.o.Now()) {
-		return refuse(http.StatusUnauthorized, "the token has expired on %s", g.Expires.UTC().Format(time.RFC3339))
+		return refuse(http.StatusUnauthorized, "the %s has expired on %s", shownWord(g.ID), g.Expires.UTC().Format(time.RFC3339))
 	}
 	if r.isRevoked(g.ID) == nil {
-		return refuse(http.StatusUnauthorized, textRevoked)
+		return refuse(http.StatusUnauthorized, "the %s was revoked", shownWord(g.ID))
 	}
 	return nil
 }
@@ -202,7 +216,7 @@ func (a authority) Gone(ctx context.Context, h tunnel.Holder, c tunnel.Claim, wh
 	err := r.down(ctx, e, why)
 	word := string(why)
 	if why == tunnel.Revoked && r.over(h) && r.isRevoked(h.TokenID) != nil {
-		word = "token expired" // removed in the same order, for another reason
+		word = shownWord(h.TokenID) + " expired" // removed in the same order, for another reason
 	} else if why == tunnel.Revoked && r.isRevoked(h.TokenID) != nil {
 		word = "not allowed any more" // a new token, or one that has moved too much
 	}

@@ -43,7 +43,7 @@ func follow(known map[string]stood, heard map[string]consul.Revocation, now time
 // token revoke` writes is somebody else's, and stays.
 func past(known map[string]stood, now time.Time) (out []consul.Revocation) {
 	for id, s := range known {
-		if token.CheckID(id) == nil && s.Readable && !s.Expires.IsZero() && now.Sub(s.Expires) > time.Hour && now.Sub(s.since) > forgetAfter {
+		if token.CheckID(id) == nil && !ByCertificate(id) && s.Readable && !s.Expires.IsZero() && now.Sub(s.Expires) > time.Hour && now.Sub(s.since) > forgetAfter {
 			out = append(out, s.Revocation)
 		}
 	}

@@ -23,6 +23,7 @@ func TestWhichRevocationsGo(t *testing.T) {
 		"a revoker's clock behind": {func(r *consul.Revocation) { r.Expires = now.AddDate(0, 0, -3) }, token.MaxTTL, false},
 		"it does not say when":     {func(r *consul.Revocation) { r.Expires = time.Time{} }, forgetAfter + time.Second, false},
 		"not ours to read":         {func(r *consul.Revocation) { r.Readable = false }, forgetAfter + time.Second, false},
+		"a certificate's":          {func(r *consul.Revocation) { r.ID = certID + "0123456789abcdef" }, forgetAfter + time.Second, false},
 		"no token's ID":            {func(r *consul.Revocation) { r.ID = "note" }, forgetAfter + time.Second, false},
 		"a folder":                 {func(r *consul.Revocation) { r.ID = "old/" + r.ID }, forgetAfter + time.Second, false},
 	} {

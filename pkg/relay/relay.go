@@ -50,6 +50,9 @@ type Options struct {
 	ClaimTTL  time.Duration // of the session behind the claims; 0 is 10 minutes
 	// Limits are what one user may hold and do here; zero values are the defaults.
 	Limits tunnel.Limits
+	// WithoutToken lets in by a client certificate alone, which TLS has to ask for: its
+	// common name is the user.
+	WithoutToken bool
 	// Deny are services that nobody may claim, whatever a token says.
 	Deny []string
 	// Own are addresses of this process that are never dialled for anybody, beside the
@@ -230,6 +233,9 @@ func (r *relay) prepare() error {
 	if o.Ports.First < 1 || o.Ports.Last > 65535 || o.Ports.First > o.Ports.Last {
 		return fmt.Errorf("relay: the ports %d-%d are no range", o.Ports.First, o.Ports.Last)
 	}
+	if o.WithoutToken && (o.TLS.ClientCAs == nil || o.TLS.ClientAuth != tls.RequireAndVerifyClientCert) {
+		return errors.New("relay: without a token, a client certificate has to be asked for")
+	}
 	if err := r.portFree(); err != nil {
 		return err
 	}
@@ -315,7 +321,9 @@ func (r *relay) hear(all map[string]consul.Revocation) {
 	r.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		r.tunnel.Revoke(ctx, func(h tunnel.Holder) bool { return r.isRevoked(h.TokenID) == nil }, textRevoked)
+		for _, word := range []string{"token", "certificate"} {
+			r.tunnel.Revoke(ctx, func(h tunnel.Holder) bool { return shownWord(h.TokenID) == word && r.isRevoked(h.TokenID) == nil }, "the "+word+" was revoked")
+		}
 	})
 }
 
@@ -326,8 +334,6 @@ func (r *relay) deaf(err error) {
 	r.mu.Unlock()
 	r.o.Logger.Warn("which tokens are revoked is not known", "error", err)
 }
-
-const textRevoked = "the token was revoked"
 
 // expire turns those out whose token has ended, as those whose token was revoked: first
 // out of the registry.
@@ -340,10 +346,13 @@ func (r *relay) expire(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if slices.ContainsFunc(r.tunnel.Links(), func(l tunnel.Link) bool { return r.over(l.Holder) }) {
-			rctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-			r.tunnel.Revoke(rctx, r.over, "the token has expired")
-			cancel()
+		for _, word := range []string{"token", "certificate"} {
+			over := func(h tunnel.Holder) bool { return shownWord(h.TokenID) == word && r.over(h) }
+			if slices.ContainsFunc(r.tunnel.Links(), func(l tunnel.Link) bool { return over(l.Holder) }) {
+				rctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+				r.tunnel.Revoke(rctx, over, "the "+word+" has expired")
+				cancel()
+			}
 		}
 	}
 }

@@ -394,11 +394,17 @@ func TestTheCertificateIsTheTokensUsers(t *testing.T) {
 // newAuthority makes client certificates for users, and what verifies them.
 func newAuthority(t *testing.T) (func(user string) *tls.Certificate, *x509.CertPool) {
 	t.Helper()
+	until, pool := newAuthorityUntil(t)
+	return func(user string) *tls.Certificate { return until(user, time.Now().Add(time.Hour)) }, pool
+}
+
+func newAuthorityUntil(t *testing.T) (func(user string, end time.Time) *tls.Certificate, *x509.CertPool) {
+	t.Helper()
 	caPublic, ca, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "users"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "users"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, root, root, caPublic, ca)
 	if err != nil {
@@ -409,12 +415,12 @@ func newAuthority(t *testing.T) (func(user string) *tls.Certificate, *x509.CertP
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(root)
-	return func(user string) *tls.Certificate {
+	return func(user string, end time.Time) *tls.Certificate {
 		public, private, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: user}, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
+		leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: user}, NotBefore: root.NotBefore, NotAfter: end,
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature}
 		der, err := x509.CreateCertificate(rand.Reader, leaf, root, public, ca)
 		if err != nil {

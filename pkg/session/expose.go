@@ -14,7 +14,6 @@ import (
 	"lane/pkg/consul"
 	"lane/pkg/lane"
 	"lane/pkg/relay/facts"
-	"lane/pkg/token"
 	"lane/tunnel"
 )
 
@@ -176,7 +175,7 @@ func (t *shownToken) get(ctx context.Context) (string, error) {
 func (t *shownToken) taken() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ends, _ = token.Ends(t.read)
+	t.ends = t.o.Relay.ends(t.read)
 }
 
 // look shows the relay a new token, if there is one, and says once each thing that is wrong

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"net"
@@ -39,6 +40,24 @@ type Relay struct {
 	Files guardian.RelayFiles
 	// Outgoing has calls to instances go through it too.
 	Outgoing bool
+}
+
+// ends is when what is shown to the relay ends: a token, or, without one, the certificate;
+// zero: that is not known.
+func (r *Relay) ends(text string) time.Time {
+	if text == "" && r.Client != nil && r.Client.Leaf != nil {
+		return r.Client.Leaf.NotAfter
+	}
+	t, _ := token.Ends(text)
+	return t
+}
+
+// certified is the name in the client's certificate; empty without one.
+func (r *Relay) certified() pkix.Name {
+	if r.Client == nil || r.Client.Leaf == nil {
+		return pkix.Name{}
+	}
+	return r.Client.Leaf.Subject
 }
 
 const (
@@ -189,7 +208,7 @@ func (l *link) token(ctx context.Context) (string, error) {
 
 // taken notes that the relay has taken the token that was read last. The caller holds mu.
 func (l *link) taken() {
-	l.ends, _ = token.Ends(l.read)
+	l.ends = l.o.ends(l.read)
 	l.user = cmp.Or(userOf(l.read), l.user)
 }
 
@@ -203,7 +222,7 @@ func userOf(text string) string {
 func (l *link) owner(here string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return cmp.Or(l.user, here)
+	return cmp.Or(l.user, l.o.certified().CommonName, here)
 }
 
 // renew shows the relay a token that has come into the place of the other one: the
@@ -260,6 +279,9 @@ func ending(ctx context.Context, read func(context.Context) (string, error), end
 	left := "has ended"
 	if d := ends.Sub(now); d > 0 {
 		left = "ends in " + spell(d)
+	}
+	if err == nil && next == "" { // the relay takes the certificate alone, which is read at the start
+		return fmt.Sprintf("the certificate for the relay %s (%s), and %s with it", left, ends.UTC().Format(time.RFC3339), what), ends.String()
 	}
 	return fmt.Sprintf("the token for the relay %s (%s), and %s with it, unless relay_token_file holds a new one by then",
 		left, ends.UTC().Format(time.RFC3339), what), ends.String()
