@@ -247,7 +247,7 @@ func (t *toll) wait(s *stream, l *rate.Limiter, deadline *atomic.Int64) {
 		if debt <= 0 {
 			return
 		}
-		if by := deadline.Load(); by != 0 && time.Now().UnixNano() >= by {
+		if late(deadline) {
 			return
 		}
 		if !told {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -117,7 +118,7 @@ func TestStreamsOverTheRate(t *testing.T) {
 // arrives, and nobody is cut.
 func TestBytesOverTheRateWait(t *testing.T) {
 	t.Parallel()
-	const speed, much = 1 << 20, 3 << 19 // 1 MiB a second, of which a quarter goes at once
+	const speed, much = 128 << 10, 768 << 10 // 128 KiB a second, and 256 at once: a busy machine is quicker, too
 	r, hit := limitedRelay(t, quick(), Limits{Rate: speed})
 	a := startAgent(t, quick(), r, func(c *AgentConfig) {
 		c.Handle = func(_ context.Context, _ Claim, _ Header, s Stream) {
@@ -134,14 +135,24 @@ func TestBytesOverTheRateWait(t *testing.T) {
 			s := r.dial(t, "orders")
 			_, _ = io.WriteString(s, "all")
 			_ = s.CloseWrite()
-			if n, err := io.Copy(io.Discard, s); n != much/2 || err != nil {
+			n, err := io.CopyN(io.Discard, s, 1)
+			_ = s.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // to be woken, as a proxy is
+			for err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				if err != nil {
+					_ = s.SetReadDeadline(time.Time{})
+				}
+				var more int64
+				more, err = io.CopyN(io.Discard, s, much)
+				n += more
+			}
+			if n != much/2 || !errors.Is(err, io.EOF) {
 				t.Errorf("%d bytes, %v", n, err)
 			}
 		})
 	}
 	both.Wait()
 	// Slower is always possible, faster is not.
-	if took := time.Since(began); took < 900*time.Millisecond {
+	if took := time.Since(began); took < 3500*time.Millisecond {
 		t.Errorf("%d bytes in %v", much, took)
 	}
 	hit.want(t, "alice byte_rate")

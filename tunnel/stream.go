@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,9 @@ func (s *stream) Read(p []byte) (int, error) {
 	if t := s.toll; t != nil {
 		t.wait(s, t.quota.in, &s.readBy)
 	}
+	if late(&s.readBy) {
+		return 0, first(s.failed(), os.ErrDeadlineExceeded)
+	}
 	n, err := s.raw.Read(p)
 	if n > 0 {
 		s.touch()
@@ -108,6 +112,9 @@ func (s *stream) Write(p []byte) (int, error) {
 		}
 		if t := s.toll; t != nil {
 			t.wait(s, t.quota.out, &s.writeBy)
+		}
+		if late(&s.writeBy) {
+			return written, first(s.failed(), os.ErrDeadlineExceeded)
 		}
 		n, err := s.turn(p[written:])
 		written += n
@@ -302,6 +309,14 @@ func (s *stream) deadline(set func(time.Time) error, by *atomic.Int64, t time.Ti
 		by.Store(t.UnixNano())
 	}
 	return set(t)
+}
+
+// late says that a deadline has passed. Behind it nothing is read or written, as of any
+// connection; a session would give what lies ready, and who sets a deadline to be woken
+// would read on without waiting at the toll.
+func late(by *atomic.Int64) bool {
+	at := by.Load()
+	return at != 0 && time.Now().UnixNano() >= at
 }
 
 func (s *stream) LocalAddr() net.Addr  { return addr("tunnel") }

@@ -211,9 +211,23 @@ func TestADeadlineEndsAReadAndNotTheStream(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	close(say)
+	until(t, "it lies ready", func() bool {
+		st := s.(*stream)
+		st.mux.mu.Lock()
+		defer st.mux.mu.Unlock()
+		return st.unread == len("later")
+	})
+	// Also where there is something to read, as of any connection.
+	if n, err := s.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d, %v", n, err)
+	}
 	_ = s.SetReadDeadline(time.Time{})
 	if b, err := io.ReadAll(s); string(b) != "later" || err != nil {
 		t.Errorf("%q, %v", b, err)
+	}
+	_ = s.SetWriteDeadline(past)
+	if n, err := s.Write([]byte("too late")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d, %v", n, err)
 	}
 }
 
