@@ -316,6 +316,11 @@ func TestGolden(t *testing.T) {
 				s.Warnings = []string{"the token for the relay ends in 9 m 12 s (2026-03-02T14:11:27Z), and this session with it, unless relay_token_file holds a new one by then"}
 			})
 		}},
+		{"consul-token-ends", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.Warnings = []string{"the Consul token ends in 9 m 12 s (2026-03-02T14:11:27Z), and then the registry takes nothing from this session: begin another one with a new token"}
+			})
+		}},
 		{"registry-down", nil, func(u *user) {
 			u.running(func(s *control.Status) {
 				s.Registry.State, s.Registry.Since = registryUnreachable, scene.Now().Add(-12*time.Second)

@@ -178,6 +178,18 @@ func NewToken(t testing.TB, c *Client, name, rules string) string {
 	return token.SecretID
 }
 
+// NewTokenFor is NewToken without any right, for a time; 0 is for ever.
+func NewTokenFor(t testing.TB, c *Client, life time.Duration) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	token, _, err := c.api.ACL().TokenCreate(&api.ACLToken{ExpirationTTL: life}, write(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.SecretID
+}
+
 // GetKey returns the value of a key.
 func GetKey(t testing.TB, c *Client, key string) string {
 	t.Helper()

@@ -67,7 +67,10 @@ type session struct {
 	guardian *guardian.Guardian // nil for a moment, when one has died
 	child    *child.Child
 	history  []control.Event
-	steps    []control.Step // of the start
+	// consulTokenEnds is when the registry stops taking the token; zero: never, as far as is
+	// known.
+	consulTokenEnds time.Time
+	steps           []control.Step // of the start
 }
 
 // Run runs a session until ctx ends, its command ends, somebody stops it, its
@@ -318,8 +321,10 @@ func (s *session) Status(ctx context.Context) control.Status {
 		st.Services = append(st.Services, one)
 		st.Warnings = append(st.Warnings, v.told()...)
 	}
-	if ending != "" {
-		st.Warnings = append(st.Warnings, ending)
+	for _, ending := range []string{ending, s.consulTokenEnding()} {
+		if ending != "" {
+			st.Warnings = append(st.Warnings, ending)
+		}
 	}
 	return st
 }

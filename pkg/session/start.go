@@ -36,6 +36,7 @@ func (s *session) start(ctx, life context.Context, parts *parts) error {
 	s.watcher = consul.NewWatcher(s.client, consul.WatchOptions{Now: s.o.Now, Log: s.o.Log})
 	s.mu.Unlock()
 	parts.run(life, s.watcher.Run)
+	parts.run(life, func(ctx context.Context) error { return s.watchConsulToken(ctx, consulTokenLook) })
 
 	if err := s.at(ctx, "listen"); err != nil {
 		return err
