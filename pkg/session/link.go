@@ -168,6 +168,7 @@ type link struct {
 	tries int                  // without success
 	next  time.Time            // of the next try
 	ends  time.Time            // of the token that the relay has taken; zero: not known
+	asked bool                 // the token was read; that may be none, and a certificate does
 	read  string               // the token that was read last
 	bad   string               // one that the relay did not take
 	user  string               // of the token that the relay has taken, or of the first one that was read
@@ -197,7 +198,7 @@ func (l *link) token(ctx context.Context) (string, error) {
 	text, err := l.o.Token(ctx)
 	if err == nil {
 		l.mu.Lock()
-		l.read = text
+		l.read, l.asked = text, true
 		if l.user == "" {
 			l.user = userOf(text)
 		}
