@@ -81,9 +81,10 @@ func (d *diagnosis) checkSettings(context.Context) []doctor.Finding {
 	}
 	for _, e := range d.settings.Entries() {
 		if e.Source != "default" && e.Value != "" {
-			s.Given = append(s.Given, doctor.Setting(e))
+			s.Given = append(s.Given, doctor.Setting{Key: e.Key, Value: e.Value, Source: e.Source})
 		}
 	}
+	s.Idle = d.settings.Warnings()
 	return s.Findings()
 }
 

@@ -37,6 +37,9 @@ func (f *factory) place(ctx context.Context, flags []config.Flag) (*place, error
 	if err != nil {
 		return nil, err
 	}
+	if err := f.warnSettings(s); err != nil {
+		return nil, err
+	}
 	carriers, err := s.Carriers()
 	if err != nil {
 		return nil, err

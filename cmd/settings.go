@@ -36,6 +36,16 @@ func (f *factory) settings(g given) (*config.Settings, error) {
 	})
 }
 
+// warnSettings says what is set and does nothing.
+func (f *factory) warnSettings(s *config.Settings) error {
+	for _, w := range s.Warnings() {
+		if _, err := fmt.Fprintf(f.io.Err, "lane: warning: %s\n", w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f *factory) system() config.System {
 	home, _ := os.UserHomeDir()
 	return config.System{Getenv: f.getenv, GOOS: runtime.GOOS, Home: home, Temp: os.TempDir(), UID: os.Getuid()}

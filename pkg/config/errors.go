@@ -12,6 +12,7 @@ type Problem struct {
 	Key    string // empty when it is not about one key
 	Why    string
 	weight int // problems of one source, in the order of its lines
+	layer  int // in which the value stands; layerNone: it was read, and does not fit another
 }
 
 func (p Problem) String() string {
@@ -22,7 +23,13 @@ func (p Problem) String() string {
 }
 
 // Invalid is everything that is wrong with the settings, in one go.
-type Invalid struct{ Problems []Problem }
+type Invalid struct {
+	Problems []Problem
+	// Entries are all settings as far as they could be read, and Files the files that
+	// were; both are to be looked at, and never to be used.
+	Entries []Entry
+	Files   []string
+}
 
 func (e *Invalid) Error() string {
 	if len(e.Problems) == 1 {

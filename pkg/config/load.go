@@ -55,6 +55,8 @@ const (
 	layerProject
 	layerEnv
 	layerFlag
+
+	layerNone = -1
 )
 
 // loader holds what Load needs while it reads.
@@ -93,22 +95,23 @@ func Load(o Options) (*Settings, error) {
 	l.services()
 	l.relations()
 
-	if len(l.problems) > 0 {
-		return nil, &Invalid{Problems: sorted(l.problems)}
-	}
 	for _, f := range []string{project, userFile} {
 		if f != "" {
 			l.s.files = append(l.s.files, f)
 		}
 	}
 	l.entries()
+	if len(l.problems) > 0 {
+		return nil, &Invalid{Problems: sorted(l.problems), Entries: l.s.entries, Files: l.s.files}
+	}
+	l.idle()
 	return l.s, nil
 }
 
 // fail keeps a problem.
 func (l *loader) fail(source, key, why string) {
 	l.weight++
-	l.problems = append(l.problems, Problem{Source: source, Key: key, Why: why, weight: l.weight})
+	l.problems = append(l.problems, Problem{Source: source, Key: key, Why: why, weight: l.weight, layer: l.now})
 }
 
 // apply gives a key a value of the present layer.
@@ -350,6 +353,7 @@ func names(s []Service) []string {
 
 // relations checks what holds between settings.
 func (l *loader) relations() {
+	l.now = layerNone
 	s := l.s
 	if s.Strict {
 		if s.NoMatch != Fail && l.layer["no_match"] > layerDefault {
@@ -416,10 +420,42 @@ func (l *loader) path(field *string, v string) error {
 	return nil
 }
 
+// idle finds what is set and does nothing.
+func (l *loader) idle() {
+	var set []string
+	for _, key := range []string{"min_local", "max_cross", "on_empty"} {
+		if l.layer[key] > layerDefault && l.s.Zone == "" {
+			set = append(set, key+" ("+l.source[key]+")")
+		}
+	}
+	if len(set) > 0 {
+		l.s.warnings = append(l.s.warnings, strings.Join(set, ", ")+": does nothing without a zone of one's own; set zone, LANE_ZONE or --zone")
+	}
+}
+
+// wrong is where a mistake stands that keeps a key from being known: "" if the value
+// that is in effect is of a stronger source.
+func (l *loader) wrong(k *key) string {
+	for _, p := range l.problems {
+		of := p.Key == k.name || strings.HasPrefix(p.Key, k.name+".")
+		if k.form == services && p.Source == "-s" {
+			of = true
+		}
+		if of && p.layer != layerNone && p.layer >= l.layer[k.name] {
+			return p.Source
+		}
+	}
+	return ""
+}
+
 func (l *loader) entries() {
 	for i := range keys {
 		k := &keys[i]
-		l.s.entries = append(l.s.entries, Entry{Key: k.name, Value: k.show(l.s), Source: cmp.Or(l.source[k.name], "default")})
+		e := Entry{Key: k.name, Value: k.show(l.s), Source: cmp.Or(l.source[k.name], "default")}
+		if at := l.wrong(k); at != "" {
+			e = Entry{Key: k.name, Source: at, Wrong: true}
+		}
+		l.s.entries = append(l.s.entries, e)
 		if k.name == "relay_token_file" && l.o.Getenv("LANE_RELAY_TOKEN") != "" {
 			l.s.entries = append(l.s.entries, Entry{Key: "relay_token", Value: "(set, not shown)", Source: "LANE_RELAY_TOKEN"})
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,7 +132,7 @@ func TestFullFile(t *testing.T) {
 	}
 	if d := cmp.Diff(want, s, cmp.AllowUnexported(), cmp.FilterPath(func(p cmp.Path) bool {
 		f := p.Last().String()
-		return f == ".entries" || f == ".files"
+		return f == ".entries" || f == ".files" || f == ".warnings"
 	}, cmp.Ignore())); d != "" {
 		t.Error(d)
 	}
@@ -321,6 +322,54 @@ func TestSeveralProblemsTogether(t *testing.T) {
 	}
 	if !strings.HasPrefix(err.Error(), "settings: 7 problems\n  lane.yaml:1: ") {
 		t.Error(err)
+	}
+}
+
+// A mistake does not hide what could be read, and a value that a mistake stands before
+// is not shown as if it were in effect.
+func TestWhatCouldBeRead(t *testing.T) {
+	_, err := loadText(t, "env: test\ndrain: 30\nzone: eu 1\nservices:\n  a: 80\n  b: x\nregistr: x\nno_match: fail\nstrict: true\nowner: alice\nunhealthy_lane: fallback\n", func(o *Options) {
+		o.Getenv = env(map[string]string{"LANE_ZONE": "eu-1", "LANE_GUARD": "x", "LANE_OWNER": "\t"})
+	})
+	var inv *Invalid
+	if !errors.As(err, &inv) || len(inv.Files) != 1 || len(inv.Entries) != len(Keys()) {
+		t.Fatalf("%v, read %v", err, inv)
+	}
+	for key, want := range map[string]Entry{
+		"env":            {Value: "test", Source: "lane.yaml:1"},
+		"drain":          {Source: "lane.yaml:2", Wrong: true},
+		"zone":           {Value: "eu-1", Source: "LANE_ZONE"}, // what is wrong is weaker
+		"services":       {Source: "lane.yaml:6", Wrong: true},
+		"guard":          {Source: "LANE_GUARD", Wrong: true},
+		"owner":          {Source: "LANE_OWNER", Wrong: true}, // and not the weaker one
+		"strict":         {Value: "true", Source: "lane.yaml:9"},
+		"unhealthy_lane": {Value: "fallback", Source: "lane.yaml:11"}, // it does not fit, and was read
+		"register":       {Value: "auto", Source: "default"},
+	} {
+		want.Key = key
+		if i := slices.Index(Keys(), key); inv.Entries[i] != want {
+			t.Errorf("%s: %+v, want %+v", key, inv.Entries[i], want)
+		}
+	}
+}
+
+func TestWhatDoesNothingWithoutAZone(t *testing.T) {
+	for text, want := range map[string]string{
+		"on_empty: fail": "on_empty (lane.yaml:1): does nothing without a zone",
+		"min_local: 2\nmax_cross: 0.1\non_empty: cap": "min_local (lane.yaml:1), max_cross (lane.yaml:2), on_empty (lane.yaml:3): does nothing",
+		"on_empty: fail\nzone: eu-1":                  "",
+		"zone: eu-1":                                  "",
+		"zone_mode: affinity":                         "",
+		"":                                            "",
+	} {
+		s, err := loadText(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(s.Warnings(), "|")
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }
 

@@ -66,8 +66,9 @@ type Settings struct {
 
 	MaxStale time.Duration // an answer of the registry that is older proves no absence
 
-	entries []Entry
-	files   []string
+	entries  []Entry
+	files    []string
+	warnings []string
 }
 
 // Service is one service that this machine runs.
@@ -108,6 +109,7 @@ type Entry struct {
 	Key    string
 	Value  string
 	Source string // e.g. "default", "lane.yaml:3", "LANE_PROXY_LISTEN", "--drain"
+	Wrong  bool   // what stands there cannot be read: Value is empty
 }
 
 // Entries are all settings, in the order of the keys' table; a setting that is
@@ -123,6 +125,9 @@ func (s *Settings) Source(key string) string {
 	}
 	return ""
 }
+
+// Warnings say what is set and does nothing, one a line.
+func (s *Settings) Warnings() []string { return s.warnings }
 
 // Files are the settings files that were read, strongest first.
 func (s *Settings) Files() []string { return s.files }

@@ -11,6 +11,7 @@ type Settings struct {
 	Files []string
 	Wrong []Setting // Value says why
 	Err   error     // they could not be read at all
+	Idle  []string  // what is set and does nothing
 }
 
 // Findings of the settings.
@@ -32,6 +33,9 @@ func (s Settings) Findings() []Finding {
 	}
 	for _, g := range s.Given {
 		out = append(out, Finding{Check: check, Level: Well, What: fmt.Sprintf("%s is %s", g.Key, g.Value), Where: g.Source})
+	}
+	for _, w := range s.Idle {
+		out = append(out, Finding{Check: check, Level: Note, What: w})
 	}
 	if out == nil {
 		out = []Finding{{Check: check, Level: Well, What: "all settings are defaults"}}

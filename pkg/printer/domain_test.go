@@ -86,7 +86,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 			"instances.chosen instances.share instances.why warnings metrics color"},
 		{ExplainedColor{}, "rules entry source rule lane rejected asked asked.rule asked.source asked.priority asked.line asked.lane asked.hit " +
 			"asked.why asked.percent asked.bucket asked.whitelist warnings"},
-		{Settings{}, "schema settings settings.key settings.value settings.source"},
+		{Settings{}, "schema settings settings.key settings.value settings.source settings.wrong problems problems.source problems.key problems.why warnings"},
 		{control.RelayStatus{}, "url name state since round_trip outgoing error tries next cut removed gone"},
 		{control.Status{}, "schema lane owner host env pid started proxy mitm ca bodies log child state killed registry registry.address registry.state registry.since " +
 			"registry.index registry.error registry.critical registry.removed relay services services.name services.registered services.id services.mode services.guard services.local services.state " +
@@ -370,13 +370,13 @@ func TestPrintExplanationOfAnError(t *testing.T) {
 }
 
 func TestPrintSettings(t *testing.T) {
-	all := NewSettings([]config.Entry{{Key: "env", Value: "", Source: "default"}, {Key: "drain", Value: "5s", Source: "lane.yaml:3"}})
+	all := NewSettings([]config.Entry{{Key: "env", Value: "", Source: "default"}, {Key: "drain", Value: "5s", Source: "lane.yaml:3"}, {Key: "guard", Source: "LANE_GUARD", Wrong: true}})
 	s, out := terminal(80)
-	if err := PrintSettings(s, all); err != nil || out.String() != "SETTING  VALUE  FROM\nenv      -      default\ndrain    5s     lane.yaml:3\n" {
+	if err := PrintSettings(s, all); err != nil || out.String() != "SETTING  VALUE  FROM\nenv      -      default\ndrain    5s     lane.yaml:3\nguard    ?      LANE_GUARD\n" {
 		t.Errorf("%s, %v", out, err)
 	}
 	s, out = piped()
-	if err := PrintSettings(s, all); err != nil || out.String() != "env\t\tdefault\ndrain\t5s\tlane.yaml:3\n" {
+	if err := PrintSettings(s, all); err != nil || out.String() != "env\t\tdefault\ndrain\t5s\tlane.yaml:3\nguard\t?\tLANE_GUARD\n" {
 		t.Errorf("%s, %v", out, err)
 	}
 }

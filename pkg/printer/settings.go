@@ -12,6 +12,8 @@ const ConfigSchema = "lane.config/v1"
 type Settings struct {
 	Schema   string    `json:"schema"`
 	Settings []Setting `json:"settings"`
+	Problems []Problem `json:"problems,omitempty"` // with one of these nothing is in effect
+	Warnings []string  `json:"warnings,omitempty"` // what is set and does nothing
 }
 
 // Setting is one setting. No value is a secret: those are never read into one.
@@ -19,6 +21,14 @@ type Setting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Source string `json:"source"`
+	Wrong  bool   `json:"wrong,omitempty"` // what stands there cannot be read
+}
+
+// Problem is one mistake.
+type Problem struct {
+	Source string `json:"source"`
+	Key    string `json:"key,omitempty"`
+	Why    string `json:"why"`
 }
 
 // NewSettings converts settings.
@@ -41,6 +51,9 @@ func PrintSettings(s *iostreams.IOStreams, all Settings) error {
 		source := As(Good, e.Source)
 		if e.Source == "default" {
 			source.Role = Dim
+		}
+		if e.Wrong {
+			value, role, source = "?", Bad, As(Bad, e.Source)
 		}
 		t.Row(Text(e.Key), As(role, value), source)
 	}

@@ -106,6 +106,7 @@ type Options struct {
 	// none.
 	Guardian func() (*guardian.Guardian, error)
 
+	Remarks    []string // on how it was set up, for its warnings
 	RuntimeDir string
 	LogPath    string // of a detached session, shown in its status
 	Log        *slog.Logger

@@ -276,7 +276,7 @@ func (s *session) Status(ctx context.Context) control.Status {
 	defer s.mu.Unlock()
 	st := control.Status{Schema: control.StatusSchema, Lane: s.o.Lane, Owner: s.o.Owner, Host: s.o.Host, Env: s.o.Env,
 		PID: pid(), Started: s.started, Proxy: s.proxyURL, Bodies: s.o.Bodies, Log: s.o.LogPath, State: s.state,
-		Services: []control.Service{}, Counts: s.totals(), History: slices.Clone(s.history)}
+		Services: []control.Service{}, Counts: s.totals(), History: slices.Clone(s.history), Warnings: slices.Clone(s.o.Remarks)}
 	if len(s.o.Opens) > 0 {
 		st.Mitm, st.CA = s.o.Opens, s.o.Authority.Path
 	}
@@ -298,7 +298,7 @@ func (s *session) Status(ctx context.Context) control.Status {
 		if e := s.abroad(); e != nil {
 			st.Warnings = []string{e.wayOut()} // of its neighbours this registry tells nothing
 		} else {
-			st.Warnings = warnings(cat, s.names())
+			st.Warnings = append(st.Warnings, warnings(cat, s.names())...)
 			for _, v := range s.services {
 				st.Warnings = append(st.Warnings, company(cat, s.o.Lane, v)...)
 			}
