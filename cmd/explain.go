@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/consul"
+	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/printer"
 	"lane/pkg/proxy"
@@ -49,6 +51,9 @@ it, and of every other instance of the service why it was left out. The tag is
 --lane, else LANE_TAG, else the lane of the only session on this machine; a tag of
 the request itself (-H, ?x-lane-tag=, dev-alice.order-service.localhost) wins over
 all of them, and -H 'x-lane-tag: baseline' is an untagged request.
+
+Where such a session runs, it is decided as its proxy does: by its env, tenant, zone,
+policy and presets, and not by the settings of here, but for flags. That is said.
 
 With --rules it is a request to a gateway: which rule gives it its lane, why each
 rule before did not match, what a whitelist says, and then the decision with that
@@ -144,12 +149,16 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := f.settings(given{lane: o.lane, flags: o.flags})
+	ctx, cancel := context.WithTimeout(ctx, explainLimit)
+	defer cancel()
+	through := f.through(ctx, o.lane)
+	s, err := f.settings(given{lane: o.lane, flags: o.flags, session: through})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, explainLimit)
-	defer cancel()
+	if err := f.warnSettings(s); err != nil {
+		return err
+	}
 	tag, err := f.tagOf(ctx, s, target, head)
 	if err != nil {
 		return err
@@ -177,12 +186,63 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	if err != nil {
 		return err
 	}
+	if through != nil {
+		if err := f.sayThrough(s, through); err != nil {
+			return err
+		}
+	}
 	if closed && ex.Decision.Service != "" {
 		if _, err := fmt.Fprintln(f.io.Err, "note: a tag inside TLS cannot be seen: https is decided as a call of the baseline; mitm in lane.yaml opens it"); err != nil {
 			return err
 		}
 	}
 	return f.printExplanation(o.json, printer.NewExplanation(target.String(), tag, &ex))
+}
+
+// through is the session whose proxy a request would go through: of the lane that was
+// named, else of LANE_TAG, else the only one of this machine; nil if there is none, or it
+// cannot be told.
+func (f *factory) through(ctx context.Context, name string) *control.Status {
+	all, silent, err := f.sessions(ctx)
+	if err != nil {
+		return nil // who needs one is told why
+	}
+	if name = cmp.Or(name, f.getenv("LANE_TAG")); name == "" {
+		if len(all) == 1 && silent == nil {
+			return &all[0].Status
+		}
+		return nil
+	}
+	for i := range all {
+		if string(all[i].Status.Lane) == name {
+			return &all[i].Status // the oldest one, as everywhere
+		}
+	}
+	return nil
+}
+
+// sayThrough says by whose settings a request was decided.
+func (f *factory) sayThrough(s *config.Settings, by *control.Status) error {
+	var taken []string
+	for _, e := range s.Entries() {
+		if e.Source == sessionName(by) {
+			taken = append(taken, e.Key+": "+e.Value)
+		}
+	}
+	text := fmt.Sprintf("note: decided as %s decides", sessionName(by))
+	if len(taken) > 0 {
+		text += ", with its " + strings.Join(taken, ", ")
+	}
+	client, err := consul.Open(f.consulConfig(s))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if here := client.Address(); by.Registry.Address != here {
+		text += fmt.Sprintf("; but it asks the registry at %s, and this command that at %s", by.Registry.Address, here)
+	}
+	_, err = fmt.Fprintln(f.io.Err, traffic.Printable(text))
+	return err
 }
 
 // missing makes of a service that is not there what the user reads.

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/user"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/consul"
+	"lane/pkg/control"
 	"lane/pkg/lane"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,7 @@ type given struct {
 	lane     string
 	services []string
 	flags    []config.Flag
+	session  *control.Status // by whose settings a request is decided; nil: by those of here
 }
 
 // settings reads all settings once: flags, environment, files, defaults.
@@ -30,10 +33,15 @@ func (f *factory) settings(g given) (*config.Settings, error) {
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}
-	return config.Load(config.Options{
+	o := config.Options{
 		Dir: f.dir, UserFile: config.UserFile(confDir), Home: home, Getenv: f.getenv,
 		Flags: g.flags, Lane: g.lane, Services: g.services, User: name, Host: host,
-	})
+	}
+	if g.session != nil {
+		o.Session, o.SessionName = map[string]string{}, sessionName(g.session)
+		maps.Copy(o.Session, g.session.Settings)
+	}
+	return config.Load(o)
 }
 
 // warnSettings says what is set and does nothing.
@@ -45,6 +53,9 @@ func (f *factory) warnSettings(s *config.Settings) error {
 	}
 	return nil
 }
+
+// sessionName is how messages call a session.
+func sessionName(st *control.Status) string { return "the session of lane " + string(st.Lane) }
 
 func (f *factory) system() config.System {
 	home, _ := os.UserHomeDir()

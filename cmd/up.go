@@ -210,7 +210,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 		Policy: s.Policy(), Sticky: s.StickyKey(), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
 		Opens: s.Mitm, Bodies: o.bodies, Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
 		Command: o.command, In: f.io.In, Out: iostreams.ForChild(f.io.Out), Err: iostreams.ForChild(f.io.Err),
-		Remarks: s.Warnings(), RuntimeDir: runtime, LogPath: f.getenv(detachedLog), Now: f.now, Force: f.force,
+		Remarks: s.Warnings(), Settings: s.Deciding(), RuntimeDir: runtime, LogPath: f.getenv(detachedLog), Now: f.now, Force: f.force,
 	}
 	for _, v := range s.Services {
 		opts.Services = append(opts.Services, session.Service{Name: v.Name, Local: v.Addrs(), Health: v.Health})

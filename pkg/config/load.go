@@ -44,6 +44,12 @@ type Options struct {
 	Lane     string   // the lane as an argument or --lane; empty: LANE_TAG
 	Services []string // the values of -s, see ParseService
 
+	// Session, if set, are the settings by which a running session decides, as
+	// Deciding gives them: they stand for all that the environment and the files say
+	// of these, and flags come before them. SessionName is how messages call it.
+	Session     map[string]string
+	SessionName string
+
 	// User and Host make the default owner; both may be empty.
 	User, Host string
 }
@@ -54,6 +60,7 @@ const (
 	layerUser
 	layerProject
 	layerEnv
+	layerSession
 	layerFlag
 
 	layerNone = -1
@@ -91,6 +98,7 @@ func Load(o Options) (*Settings, error) {
 		return nil, err
 	}
 	l.environment()
+	l.session()
 	l.flags()
 	l.services()
 	l.relations()
@@ -116,6 +124,9 @@ func (l *loader) fail(source, key, why string) {
 
 // apply gives a key a value of the present layer.
 func (l *loader) apply(k *key, source string, values []string) {
+	if l.o.Session != nil && l.now > layerDefault && l.now < layerSession && slices.Contains(deciding, k.name) {
+		return
+	}
 	// Before set: it may have to undo what another key of this layer has set.
 	was, wasSource := l.layer[k.name], l.source[k.name]
 	l.layer[k.name], l.source[k.name] = l.now, source

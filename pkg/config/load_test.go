@@ -373,6 +373,53 @@ func TestWhatDoesNothingWithoutAZone(t *testing.T) {
 	}
 }
 
+// A session's settings stand for those of here by which a proxy decides, and for no
+// others; flags come before them.
+func TestASessionsSettings(t *testing.T) {
+	const theirs = "preset: mse\naccept: [x-old-lane, asm]\nhosts: { a.test: orders, b.test: stock }\ncolored: [\"*.partner.test\"]\nenv: test\nstrict: true\n" +
+		"on_empty: cap\nmax_cross: 0.1\nzone: eu-1\nwarmup: 2m\nsticky: { header: X-User }\nmax_stale: 1m\nguard: reject\n"
+	there, err := loadText(t, theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := there.Deciding()
+	if given["guard"] != "" || given["no_match"] != "fail" || given["unhealthy_lane"] != "" {
+		t.Errorf("%v", given)
+	}
+	s, err := loadText(t, "header: x-team\nenv: other\nno_match: fail\ntenant: acme\nzone_mode: off\ndrain: 5s\n", func(o *Options) {
+		o.Session, o.SessionName = given, "the session"
+		o.Getenv = env(map[string]string{"LANE_ENV": "env", "LANE_MIN_LOCAL": "7", "LANE_OWNER": "alice"})
+		o.Flags = []Flag{{Key: "zone", Name: "--zone", Values: []string{"eu-2"}}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range s.Entries() {
+		want := Entry{Key: one.Key, Value: find(one.Key).show(there), Source: "the session"}
+		switch {
+		case one.Key == "zone":
+			want.Value, want.Source = "eu-2", "--zone"
+		case !slices.Contains(deciding, one.Key):
+			continue
+		case given[one.Key] == "" && one.Key != "header":
+			want.Source = "default"
+		case one.Key == "header":
+			want.Source = "preset is set"
+		}
+		if one != want {
+			t.Errorf("%+v, want %+v", one, want)
+		}
+	}
+	if s.Owner != "alice" || s.Drain != 5*time.Second || s.Policy().NoMatch != there.Policy().NoMatch || s.StickyKey() != there.StickyKey() {
+		t.Errorf("%+v", s)
+	}
+	// Defaults are settings too: a session that has none of its own has none from here.
+	s, err = loadText(t, "env: other\nno_match: fail\ncolored: [a.test]\n", func(o *Options) { o.Session = map[string]string{} })
+	if err != nil || s.Env != "" || s.NoMatch != Fallback || len(s.Colored) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestStrongerSourcesWin(t *testing.T) {
 	user := filepath.Join(write(t, map[string]string{"u.yaml": "env: user\nzone: user\ntenant: user\nversion: user\npreset: mse\n"}), "u.yaml")
 	s, err := loadText(t, "env: project\nzone: project\ntenant: project\nheader: x-team\n", func(o *Options) {

@@ -31,6 +31,9 @@ type Status struct {
 	Services []Service      `json:"services"`
 	Counts   Counts         `json:"counts"`
 	Warnings []string       `json:"warnings,omitempty"`
+	// Settings are those by which its proxy decides, by their names in lane.yaml, as
+	// far as they are not the defaults.
+	Settings map[string]string `json:"settings,omitempty"`
 	Steps    []Step         `json:"steps,omitempty"`   // of a start that is under way, in their order
 	History  []Event        `json:"history,omitempty"` // the oldest first, 100 at most
 }

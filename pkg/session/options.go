@@ -106,7 +106,8 @@ type Options struct {
 	// none.
 	Guardian func() (*guardian.Guardian, error)
 
-	Remarks    []string // on how it was set up, for its warnings
+	Remarks    []string          // on how it was set up, for its warnings
+	Settings   map[string]string // by which its proxy decides, for its status
 	RuntimeDir string
 	LogPath    string // of a detached session, shown in its status
 	Log        *slog.Logger

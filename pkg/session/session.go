@@ -276,7 +276,7 @@ func (s *session) Status(ctx context.Context) control.Status {
 	defer s.mu.Unlock()
 	st := control.Status{Schema: control.StatusSchema, Lane: s.o.Lane, Owner: s.o.Owner, Host: s.o.Host, Env: s.o.Env,
 		PID: pid(), Started: s.started, Proxy: s.proxyURL, Bodies: s.o.Bodies, Log: s.o.LogPath, State: s.state,
-		Services: []control.Service{}, Counts: s.totals(), History: slices.Clone(s.history), Warnings: slices.Clone(s.o.Remarks)}
+		Services: []control.Service{}, Counts: s.totals(), History: slices.Clone(s.history), Warnings: slices.Clone(s.o.Remarks), Settings: s.o.Settings}
 	if len(s.o.Opens) > 0 {
 		st.Mitm, st.CA = s.o.Opens, s.o.Authority.Path
 	}
