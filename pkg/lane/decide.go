@@ -75,7 +75,11 @@ func (q *query) readTag() bool {
 	q.d.PassOn = tag
 	q.d.Kind, q.d.Reason = KindBaseline, ReasonUntagged // unless something below ends otherwise
 	if q.req.ForceBaseline {
-		if tag.Kind != TagNone {
+		switch {
+		case q.req.Killed:
+			q.d.Kind, q.d.Reason = KindKillSwitch, ReasonKillSwitch
+			q.count(MetricKillSwitch)
+		case tag.Kind != TagNone:
 			q.d.Reason = ReasonForced
 		}
 		return true

@@ -63,6 +63,9 @@ type Request struct {
 	// does that turns a request away: the tag decides nothing, and goes on as
 	// it came.
 	ForceBaseline bool
+	// Killed says, with ForceBaseline, that the request would be the guard's lane's
+	// own, and that this lane is killed.
+	Killed bool
 	// Now is the time of the decision, for warm-up and the registry's age.
 	Now time.Time
 

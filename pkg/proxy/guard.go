@@ -68,6 +68,9 @@ type GuardConfig struct {
 	Proof string
 	// Reject answers 421 to what would be bounced.
 	Reject bool
+	// Inner says that another guard stands before this one, and has looked at the kill
+	// switch: what it has let through is served.
+	Inner bool
 	// Strayed, if set, is told the address of a caller on another machine that
 	// sent a request of another lane, or of none: somebody who finds the instance
 	// and does not look at lanes. Known health probes are none. It must not block.
@@ -85,6 +88,7 @@ const (
 	guardUntagged = "untagged"
 	guardOther    = "other-lane"
 	guardInvalid  = "invalid-tag"
+	guardKilled   = "killed"
 )
 
 // NewGuard checks the configuration and makes the front.
@@ -226,7 +230,7 @@ func (g *Guard) judge(c *call, method string) verdict {
 	switch {
 	case c.target == "":
 		return verdictNoPath
-	case c.got.Kind == lane.TagLane && c.got.Lane == g.cfg.Lane:
+	case c.got.Kind == lane.TagLane && c.got.Lane == g.cfg.Lane && !g.killed():
 		return verdictPass
 	case c.guarded:
 		return verdictLoop
@@ -235,6 +239,15 @@ func (g *Guard) judge(c *call, method string) verdict {
 	}
 	return verdictBounce
 }
+
+// killed reports whether the lane is. Not everybody who finds the instance and sends
+// the lane's tag is a router that knows of the kill switch.
+func (g *Guard) killed() bool {
+	return !g.cfg.Inner && g.t.registry.Catalog().Switches.Killed(g.cfg.Lane)
+}
+
+// lanes reports whether a request that is turned away is the lane's: the lane is killed.
+func (g *Guard) lanes(c *call) bool { return c.got.Kind == lane.TagLane && c.got.Lane == g.cfg.Lane }
 
 // line serves a request that came as HTTP/1: by our own engine if it goes on.
 func (g *Guard) line(l *line) {
@@ -260,7 +273,9 @@ func (g *Guard) line(l *line) {
 		}
 		l.respond(&g.nearby, said{decision: g.place.Load().decision})
 	case verdictBounce:
-		g.strayed(c, req.Get("User-Agent"))
+		if !g.lanes(c) { // who sends the lane's tag looks at lanes
+			g.strayed(c, req.Get("User-Agent"))
+		}
 		g.lostTag(c)
 		cat, ask := g.baseline(l.ctx, c)
 		dec := decisions.Get().(*lane.Decision)
@@ -288,7 +303,9 @@ func (g *Guard) handle(w *writer, r *http.Request) {
 	var err error
 	verdict := g.judge(c, r.Method)
 	if verdict == verdictBounce || verdict == verdictReject {
-		g.strayed(c, r.Header.Get("User-Agent"))
+		if !g.lanes(c) {
+			g.strayed(c, r.Header.Get("User-Agent"))
+		}
 		g.lostTag(c)
 	}
 	switch verdict {
@@ -445,7 +462,7 @@ func (g *Guard) baseline(ctx context.Context, c *call) (*lane.Catalog, lane.Requ
 		_ = t.registry.Need(over, g.cfg.Service) // in use
 	}
 	ask := lane.Request{
-		Service: g.cfg.Service, Tag: c.got, ForceBaseline: true, Hops: c.passed,
+		Service: g.cfg.Service, Tag: c.got, ForceBaseline: true, Killed: g.lanes(c), Hops: c.passed,
 		TraceID: c.ex.TraceID, StickyKey: c.user(), Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start), Caller: t.caller,
 	}
 	ask.Caller.InstanceID, ask.Caller.Self = g.place.Load().id, *g.at.Load()
@@ -488,10 +505,15 @@ func (g *Guard) reject(c *call, r *http.Request, tag lane.Tag) (*http.Response, 
 	case lane.TagInvalid:
 		why, words = guardInvalid, "the request's tag is no lane name"
 	}
+	hint := "call the service by its name through a router that knows lanes"
+	message := words + ": only lane " + string(g.cfg.Lane) + " is served here"
+	if g.lanes(c) {
+		why, message = guardKilled, "lane "+string(g.cfg.Lane)+" is killed: nothing is served here"
+		hint = "lane unkill " + string(g.cfg.Lane) + ", or lane switch says what is killed"
+	}
 	resp, err := c.refuse(r, &Problem{Code: CodeGuardRejected, Service: g.cfg.Service, Lane: tag.Lane, Reason: "guard_rejected",
 		status:  http.StatusMisdirectedRequest,
-		Message: words + ": only lane " + string(g.cfg.Lane) + " is served here",
-		Hint:    "call the service by its name through a router that knows lanes"}, nil)
+		Message: message, Hint: hint}, nil)
 	if err == nil {
 		resp.Header[keyGuard] = []string{why}
 	}

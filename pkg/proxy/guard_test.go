@@ -343,3 +343,60 @@ func TestGuardConfig(t *testing.T) {
 		}
 	}
 }
+
+// A killed lane is killed at its guard too: not everybody who finds the instance and
+// passes on the tag is a router that knows of the switch. Its requests go to the baseline
+// as a router would send them, tag and all; another lane's switch changes nothing.
+func TestGuardOfAKilledLane(t *testing.T) {
+	kill := func(s *guarded, sw lane.Switches) {
+		s.reg.cat.Store(lane.NewCatalog(lane.Trust{State: lane.Fresh}, nil, sw,
+			service("order-service", instance("o-base", s.base.addr(), ""), instance("o-alice", s.addr, "dev-alice"))))
+	}
+	for name, sw := range map[string]lane.Switches{"lane": {KilledLanes: []lane.Name{"dev-alice"}}, "all": {KillAll: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newGuarded(t, nil)
+			kill(s, sw)
+			for protocol, ask := range map[string]func() answer{
+				"HTTP/1.1": func() answer { return s.ask("/a", "x-lane-tag", "dev-alice") },
+				"HTTP/2":   func() answer { return h2Get(t, s.addr, "/a", http.Header{"x-lane-tag": {"dev-alice"}}) },
+			} {
+				n, counted := s.log.Last(), s.tr.Counts().Total(lane.MetricKillSwitch)
+				a := ask()
+				if a.status != 200 || a.header.Get("X-Who") != "base" || a.header.Get("X-Lane-Guard") != "bounced" ||
+					a.header.Get(lane.HeaderDecision) != "KILL_SWITCH_BASELINE; lane=dev-alice; reason=kill_switch; instance=o-base" {
+					t.Errorf("%s: %d %v", protocol, a.status, a.header)
+				}
+				if h := s.base.header(); h.Get("X-Lane-Tag") != "dev-alice" {
+					t.Errorf("%s: arrived with %v", protocol, h)
+				}
+				ex := s.exchange(n + 1)
+				if ex.Guard != traffic.GuardBounced || ex.Kind != lane.KindKillSwitch || s.tr.Counts().Total(lane.MetricKillSwitch) != counted+1 {
+					t.Errorf("%s: recorded %+v", protocol, ex)
+				}
+			}
+			if s.local.hits.Load() != 0 {
+				t.Error("the local process was called")
+			}
+			if a := s.ask("/a", "x-lane-tag", "dev-bob"); !strings.HasPrefix(a.header.Get(lane.HeaderDecision), "BASELINE; reason=forced_baseline") {
+				t.Errorf("another lane's: %v", a.header)
+			}
+			kill(s, lane.Switches{KilledLanes: []lane.Name{"dev-bob"}})
+			if a := s.ask("/a", "x-lane-tag", "dev-alice"); a.header.Get("X-Who") != "local" {
+				t.Errorf("unkilled: %v", a.header)
+			}
+		})
+	}
+	s := newGuarded(t, func(c *GuardConfig) { c.Reject = true })
+	kill(s, lane.Switches{KillAll: true})
+	if a := s.ask("/a", "x-lane-tag", "dev-alice"); a.status != 421 || a.header.Get("X-Lane-Guard") != "killed" || !strings.Contains(a.body, "lane dev-alice is killed") || !strings.Contains(a.body, "lane unkill") {
+		t.Errorf("rejects: %d %v %s", a.status, a.header, a.body)
+	}
+	if a := s.ask("/a"); a.header.Get("X-Lane-Guard") != "untagged" {
+		t.Errorf("untagged: %v", a.header)
+	}
+	inner := newGuarded(t, func(c *GuardConfig) { c.Reject, c.Inner = true, true })
+	kill(inner, lane.Switches{KillAll: true})
+	if a := inner.ask("/a", "x-lane-tag", "dev-alice"); a.status != 200 || a.header.Get("X-Who") != "local" {
+		t.Errorf("behind another guard: %d %v", a.status, a.header)
+	}
+}
