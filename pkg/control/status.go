@@ -34,8 +34,8 @@ type Status struct {
 	// Settings are those by which its proxy decides, by their names in lane.yaml, as
 	// far as they are not the defaults.
 	Settings map[string]string `json:"settings,omitempty"`
-	Steps    []Step         `json:"steps,omitempty"`   // of a start that is under way, in their order
-	History  []Event        `json:"history,omitempty"` // the oldest first, 100 at most
+	Steps    []Step            `json:"steps,omitempty"`   // of a start that is under way, in their order
+	History  []Event           `json:"history,omitempty"` // the oldest first, 100 at most
 }
 
 // Event is something that happened to a session.

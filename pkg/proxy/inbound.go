@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"lane/pkg/lane"
@@ -33,7 +34,9 @@ type Inbound struct {
 	local ways
 	pool  pool
 	dial  dialer
-	own   *ownAddrs // an application that is this front itself would be called for ever
+	// saidAlone is set when it was said that the registry does not know the application.
+	saidAlone atomic.Bool
+	own       *ownAddrs // an application that is this front itself would be called for ever
 }
 
 // InboundConfig says before what a sidecar stands. Learn is required.

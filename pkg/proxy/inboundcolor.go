@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"lane/pkg/lane"
 	"lane/pkg/rules"
@@ -67,6 +68,13 @@ func (in *Inbound) enter(c *call, r *http.Request) (resp *http.Response, done bo
 	dec := decisions.Get().(*lane.Decision)
 	defer decisions.Put(dec)
 	in.t.decide(dec, cat, &ask)
+	if home(dec) && hasSnapshot(cat, in.cfg.Service) {
+		// The registry has no baseline for it, and it stands here.
+		if in.t.decide(dec, in.withApp(cat), &ask); dec.Kind != lane.KindError {
+			c.ex.Warnings = append(c.ex.Warnings, "not_registered:"+in.cfg.Service)
+			in.unregistered()
+		}
+	}
 	dec.RuleRev = rev.Rev
 	c.decided(dec)
 	switch dec.Kind {
@@ -84,4 +92,43 @@ func (in *Inbound) enter(c *call, r *http.Request) (resp *http.Response, done bo
 		resp.Header[lane.HeaderRuleRev] = []string{e.rev}
 	}
 	return resp, true, err
+}
+
+// home reports whether a decision found no baseline: before a sidecar's own application
+// that is no error, for the baseline stands behind the sidecar whatever is registered.
+func home(dec *lane.Decision) bool {
+	if dec.Kind != lane.KindError {
+		return false
+	}
+	switch dec.Code {
+	case lane.CodeNoInstances, lane.CodeNoBaseline, lane.CodeBaselineUnhealthy, lane.CodeHardConstraint:
+		return true
+	}
+	return false
+}
+
+// withApp is a catalog in which the application is an instance of the service's baseline.
+func (in *Inbound) withApp(cat *lane.Catalog) *lane.Catalog {
+	app := lane.Instance{ID: in.cfg.InstanceID, Addr: in.cfg.App[0], Weight: 1,
+		Env: in.t.caller.Env, Tenant: in.t.caller.Tenant, Zone: in.t.caller.Zone, Group: cat.Switches.ActiveGroup[in.cfg.Service]}
+	var all []lane.Instance
+	var declared []lane.Name
+	if s := cat.Service(in.cfg.Service); s != nil {
+		all, declared = s.Instances, s.Declared
+	}
+	for _, c := range cat.Claims { // of a service that nobody has registered
+		if c.Service == in.cfg.Service && c.Session != "" && !slices.Contains(declared, c.Lane) {
+			declared = append(slices.Clip(declared), c.Lane)
+		}
+	}
+	out := lane.NewCatalog(cat.Trust, cat.Claims, cat.Switches, lane.NewService(in.cfg.Service, append(slices.Clip(all), app), declared))
+	out.ClaimsUnknown, out.ClaimsDenied = cat.ClaimsUnknown, cat.ClaimsDenied
+	return out
+}
+
+// unregistered says once that the registry has no baseline of the service.
+func (in *Inbound) unregistered() {
+	if in.saidAlone.CompareAndSwap(false, true) {
+		in.t.logger.Warn("the registry has no instance of the baseline that could serve, and the application serves all the same: register it, or let the sidecar do it (--register)", "service", in.cfg.Service)
+	}
 }
