@@ -167,7 +167,7 @@ func (f *factory) removeLeftover(ctx context.Context, name lane.Name) ([]string,
 			far = append(far, c)
 			continue
 		}
-		if err := client.RemoveLeftover(ctx, c.Session, []lane.Claim{c}); err != nil {
+		if err := client.RemoveLeftover(ctx, c.Session, "", []lane.Claim{c}); err != nil {
 			return services, err
 		}
 		services = append(services, c.Service)

@@ -60,7 +60,7 @@ func (f *factory) cleanUp(ctx context.Context, w guardian.Ward) error {
 		return err
 	}
 	defer client.Close()
-	if err := client.RemoveLeftover(ctx, w.Session, w.Claims); err != nil || w.SessionName == "" {
+	if err := client.RemoveLeftover(ctx, w.Session, w.Mark, w.Claims); err != nil || w.SessionName == "" {
 		return err
 	}
 	return client.RemoveSessions(ctx, w.SessionName)

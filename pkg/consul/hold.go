@@ -535,7 +535,10 @@ func (h *Hold) Readdress(ctx context.Context, address string, port int) error {
 // ID is a success. Nothing is registered again afterwards. The context must
 // outlive the one that ended the session.
 func (h *Hold) Deregister(ctx context.Context) error {
-	return h.leave(ctx, func(context.Context) bool { return true })
+	return h.leave(ctx, func(ctx context.Context) bool {
+		newer, err := h.c.bearsAnother(ctx, h.id, h.reg.Session)
+		return err != nil || !newer // what cannot be read is said by the removal
+	})
 }
 
 // Withdraw is Deregister where another process may have registered under the same ID

@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"github.com/hashicorp/consul/api"
 
@@ -12,8 +13,11 @@ import (
 // RemoveLeftover removes what a session that died has left: the instances of
 // its claims, and the registry's session with the claims themselves. A claim
 // that another session holds by now, and its instance, are not touched: a new
-// session has the same IDs. It may be called again after an error.
-func (c *Client) RemoveLeftover(ctx context.Context, session string, claims []lane.Claim) error {
+// session has the same IDs. mark is that of the dead session's registrations: one that
+// bears another is a newer session's, which may have no claim, for it stands beside the
+// instance of whoever has it. Without a mark, they are not told apart. It may be called
+// again after an error.
+func (c *Client) RemoveLeftover(ctx context.Context, session, mark string, claims []lane.Claim) error {
 	var mine []string
 	for _, cl := range claims {
 		now, ok, err := c.held(ctx, cl.Lane, cl.Service)
@@ -35,9 +39,35 @@ func (c *Client) RemoveLeftover(ctx context.Context, session string, claims []la
 	}
 	var errs []error
 	for _, id := range mine {
+		newer, err := c.bearsAnother(ctx, id, mark)
+		if err != nil || newer {
+			errs = append(errs, err)
+			continue
+		}
 		errs = append(errs, c.Deregister(ctx, id))
 	}
 	return errors.Join(errs...)
+}
+
+// bearsAnother reports whether what is registered under an ID bears the mark of another
+// session. What the agent does not know bears none.
+func (c *Client) bearsAnother(ctx context.Context, id, mark string) (bool, error) {
+	if mark == "" {
+		return false, nil
+	}
+	var svc *api.AgentService
+	err := c.do(ctx, "read "+id, "service:read", func(ctx context.Context) (err error) {
+		svc, _, err = c.api.Agent().Service(id, local(ctx))
+		return err
+	})
+	switch {
+	case statusOf(err) == http.StatusNotFound:
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	of := svc.Meta[MetaSession]
+	return of != "" && of != mark, nil
 }
 
 // EndIfEmpty ends a dead session that holds no claim any more.

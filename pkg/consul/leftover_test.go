@@ -27,7 +27,7 @@ func TestWhatADeadSessionLeftIsRemoved(t *testing.T) {
 		}
 		left := claims(t, c, lane.Name(l))
 		for range 2 { // it may be called again
-			if err := c.RemoveLeftover(deadline(t), dead.ID(), left); err != nil {
+			if err := c.RemoveLeftover(deadline(t), dead.ID(), "", left); err != nil {
 				t.Fatal(err)
 			}
 			if got := of(t, c, lane.Name(l), service); len(got) != 0 {
@@ -68,7 +68,7 @@ func TestASuccessorsClaimAndInstanceStay(t *testing.T) {
 		if err := h.Register(deadline(t)); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.RemoveLeftover(deadline(t), dead.ID(), left); err != nil {
+		if err := c.RemoveLeftover(deadline(t), dead.ID(), "", left); err != nil {
 			t.Fatal(err)
 		}
 		if got := of(t, c, lane.Name(l), service); len(got) != 1 {
@@ -95,7 +95,7 @@ func TestWhatStoodBesideAClaimIsRemoved(t *testing.T) {
 		}
 		joined := claim(l, service, "bob")
 		joined.Install, joined.ID = "another", consul.InstanceID(lane.Name(l), service, "box")
-		if err := c.RemoveLeftover(deadline(t), "", []lane.Claim{joined}); err != nil {
+		if err := c.RemoveLeftover(deadline(t), "", "", []lane.Claim{joined}); err != nil {
 			t.Fatal(err)
 		}
 		if got := of(t, c, lane.Name(l), service); len(got) != 0 {
@@ -103,6 +103,54 @@ func TestWhatStoodBesideAClaimIsRemoved(t *testing.T) {
 		}
 		if got := claims(t, c, lane.Name(l)); len(got) != 1 || got[0].Owner != "alice" {
 			t.Errorf("the holder's claim: %+v", got)
+		}
+	})
+}
+
+// A newer session of the same machine, which stands beside the claim's holder too, has
+// the dead one's ID and no claim: its instance is told by its mark, and stays; so it does
+// when the older one leaves in order. What bears the dead one's mark goes.
+func TestANewerSessionsInstanceStays(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		c := open(t, addr)
+		service, l := unique("orders"), unique("dev-alice")
+		holder := session(t, c)
+		if err := holder.Claim(deadline(t), claim(l, service, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		hold := func(mark string, port int) *consul.Hold {
+			r := registration(l, service)
+			r.Session, r.Port = mark, port
+			h := c.NewHold(r, consul.HoldOptions{App: true})
+			if err := h.Register(deadline(t)); err != nil {
+				t.Fatal(err)
+			}
+			return h
+		}
+		older := hold("older", 8080)
+		newer := hold("newer", 8081)
+		joined := claim(l, service, "bob")
+		joined.Install, joined.ID = "another", consul.InstanceID(lane.Name(l), service, "box")
+		if err := c.RemoveLeftover(deadline(t), "", "older", []lane.Claim{joined}); err != nil {
+			t.Fatal(err)
+		}
+		if got := of(t, c, lane.Name(l), service); len(got) != 1 {
+			t.Errorf("the guardian of the older one has removed it: %+v", got)
+		}
+		if err := older.Deregister(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		if got := of(t, c, lane.Name(l), service); len(got) != 1 {
+			t.Errorf("the older one has removed it: %+v", got)
+		}
+		if err := c.RemoveLeftover(deadline(t), "", "newer", []lane.Claim{joined}); err != nil {
+			t.Fatal(err)
+		}
+		if got := of(t, c, lane.Name(l), service); len(got) != 0 {
+			t.Errorf("left: %+v", got)
+		}
+		if err := newer.Deregister(deadline(t)); err != nil { // there is nothing any more
+			t.Fatal(err)
 		}
 	})
 }

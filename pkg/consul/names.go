@@ -24,6 +24,7 @@ const (
 	MetaOwner    = "lane-owner"
 	MetaLocal    = "lane-local"
 	MetaStarted  = "lane-started-at"
+	MetaSession  = "lane-session" // tells the sessions of one machine apart, which all register under one ID
 	MetaWeight   = "lane-weight"
 	MetaDraining = "lane-draining"
 	MetaEnv      = "env"

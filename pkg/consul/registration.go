@@ -24,6 +24,7 @@ type Registration struct {
 
 	Owner     string
 	StartedAt string // shown only
+	Session   string // a mark of the session that registers it, which no other one has; empty: none
 	Env       string
 	Tenant    string
 	Zone      string
@@ -47,7 +48,7 @@ func (r Registration) metadata() map[string]string {
 	if !r.Baseline {
 		m[MetaLane], m[MetaLocal] = string(r.Lane), "true"
 	}
-	for k, v := range map[string]string{MetaOwner: r.Owner, MetaStarted: r.StartedAt, MetaEnv: r.Env,
+	for k, v := range map[string]string{MetaOwner: r.Owner, MetaStarted: r.StartedAt, MetaSession: r.Session, MetaEnv: r.Env,
 		MetaTenant: r.Tenant, MetaZone: r.Zone, MetaVersion: r.Version, MetaGroup: r.Group} {
 		if v != "" {
 			m[k] = v

@@ -31,6 +31,7 @@ type Ward struct {
 	SessionName string       `json:"session_name,omitempty"`
 	Session     string       `json:"session,omitempty"` // the registry's session behind the claims
 	Claims      []lane.Claim `json:"claims,omitempty"`  // with the IDs of the instances
+	Mark        string       `json:"mark,omitempty"`    // of the instances, which no other session's bear
 	Group       int          `json:"group,omitempty"`   // process group of the session's command
 	Socket      string       `json:"socket,omitempty"`  // of the session's control API
 	// Astray says that something was cut off on its way to the registry, which may come

@@ -50,7 +50,7 @@ func (s *session) newPlace(v *service, mode string) (*place, error) {
 	at := v.at()
 	p := &place{mode: mode, reg: consul.Registration{
 		ID: id, Name: name, Service: v.o.Name, Lane: s.o.Lane,
-		Address: at.Addr().String(), Port: int(at.Port()), Owner: s.o.Owner, StartedAt: s.started.Format(timeForm),
+		Address: at.Addr().String(), Port: int(at.Port()), Owner: s.o.Owner, StartedAt: s.started.Format(timeForm), Session: s.mark,
 		Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone, Version: s.o.Version,
 	}}
 	if err := p.reg.Validate(); err != nil {

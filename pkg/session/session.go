@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,6 +45,7 @@ type session struct {
 	result  error         // valid once done is closed
 
 	socket string // of the control API
+	mark   string // of what it registers
 
 	client *consul.Client
 	// sessionName is that of the registry's session, and of no other one; "" before
@@ -93,7 +95,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &session{o: o, started: o.Now(), log: traffic.NewLog(rows), messages: describe.NewReader(o.Now), state: control.SessionStarting,
+	s := &session{o: o, started: o.Now(), mark: rand.Text(), log: traffic.NewLog(rows), messages: describe.NewReader(o.Now), state: control.SessionStarting,
 		cancel: cancel, forced: make(chan struct{}), done: make(chan struct{})}
 	ctl, err := control.Listen(o.RuntimeDir)
 	if err != nil {

@@ -165,7 +165,7 @@ func (w *world) tidy() {
 	}
 	defer c.Close()
 	for _, id := range w.sessions() {
-		if err := c.RemoveLeftover(w.t.Context(), id, nil); err != nil {
+		if err := c.RemoveLeftover(w.t.Context(), id, "", nil); err != nil {
 			w.t.Error(err)
 		}
 	}
