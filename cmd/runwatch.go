@@ -21,7 +21,7 @@ const bypassName = "bypass"
 const (
 	// bypassAfter is how long a command may take until its first call.
 	bypassAfter = 10 * time.Second
-	// bypassLooks is how often it is looked at: a command may begin to call late.
+	// bypassLooks is how often it is judged: a command may begin to call late.
 	bypassLooks = 12
 )
 
@@ -50,12 +50,16 @@ func newBypassCmd(f *factory) *cobra.Command {
 // through the proxy.
 func runBypass(ctx context.Context, f *factory, pid int, proxy string, s *control.Client) error {
 	began := f.now()
-	for range bypassLooks {
-		if commandEnded(bypassAfter) {
-			return nil
+	var seen session.Seen
+	for n := range bypassLooks {
+		glances := session.Glances(n)
+		for range glances {
+			if commandEnded(bypassAfter / time.Duration(glances)) {
+				return nil
+			}
+			seen.Add(listening.OutgoingOf(pid))
 		}
-		to, names := listening.OutgoingOf(pid)
-		why := session.Bypassed(to, names, proxy)
+		why := seen.Bypassed(proxy)
 		if why == "" {
 			continue
 		}

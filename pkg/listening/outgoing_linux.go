@@ -2,6 +2,7 @@ package listening
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"net/netip"
@@ -14,6 +15,10 @@ import (
 
 // stateOpen is how the tables of the kernel call an established connection.
 const stateOpen = "01"
+
+// ended is the state of a connection that only waits for its last packets, between the
+// columns beside it.
+var ended = []byte(" 06 ")
 
 // Outgoing are the addresses to which the processes of a group have open TCP
 // connections that they have made themselves, and the processes' names.
@@ -47,9 +52,13 @@ type proc struct {
 
 // processes are all that there are.
 func processes(root string) (all []proc) {
-	stats, _ := filepath.Glob(filepath.Join(root, "[0-9]*", "stat"))
-	for _, path := range stats {
-		b, err := os.ReadFile(path)
+	dirs, _ := os.ReadDir(root)
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(dir.Name())
+		if err != nil {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(root, dir.Name(), "stat"))
 		if err != nil {
 			continue // it has ended
 		}
@@ -63,8 +72,7 @@ func processes(root string) (all []proc) {
 		if len(f) < 3 {
 			continue
 		}
-		p := proc{name: head[:end]}
-		p.pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		p := proc{name: head[:end], pid: pid}
 		p.parent, _ = strconv.Atoi(f[1])
 		p.group, _ = strconv.Atoi(f[2])
 		all = append(all, p)
@@ -78,9 +86,10 @@ func outgoing(root string, which func([]proc) []proc) (to []netip.AddrPort, name
 		if !slices.Contains(names, p.name) {
 			names = append(names, p.name)
 		}
-		fds, _ := filepath.Glob(filepath.Join(root, strconv.Itoa(p.pid), "fd", "*"))
+		dir := filepath.Join(root, strconv.Itoa(p.pid), "fd")
+		fds, _ := os.ReadDir(dir)
 		for _, fd := range fds {
-			if at, err := os.Readlink(fd); err == nil && strings.HasPrefix(at, "socket:[") {
+			if at, err := os.Readlink(filepath.Join(dir, fd.Name())); err == nil && strings.HasPrefix(at, "socket:[") {
 				sockets[strings.TrimSuffix(strings.TrimPrefix(at, "socket:["), "]")] = true
 			}
 		}
@@ -105,6 +114,9 @@ func connections(path string, sockets map[string]bool) (to []netip.AddrPort) {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		// sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
+		if bytes.Contains(lines.Bytes(), ended) {
+			continue // of these there are thousands after a load, and they are nobody's
+		}
 		f := strings.Fields(lines.Text())
 		if len(f) < 10 {
 			continue

@@ -14,9 +14,45 @@ import (
 const (
 	// bypassAfter is how long a command may take until its first call.
 	bypassAfter = 10 * time.Second
-	// bypassLooks is how often it is looked at: a command may begin to call late.
+	// bypassLooks is how often it is judged: a command may begin to call late.
 	bypassLooks = 12
 )
+
+// Glances is how often a command is looked at before its n-th judgement, in equal
+// distances: often in the first minute, for a client that opens a connection for each
+// call is seen only while one is open, and what looks costs some milliseconds.
+func Glances(n int) int {
+	if n < 6 {
+		return 10
+	}
+	return 1
+}
+
+// Seen is what several looks at a command have found.
+type Seen struct {
+	to    []netip.AddrPort
+	names []string
+}
+
+// seenMost bounds what is kept: more is not told in any case.
+const seenMost = 100
+
+// Add takes what one look has found.
+func (s *Seen) Add(to []netip.AddrPort, names []string) {
+	for _, at := range to {
+		if len(s.to) < seenMost && !slices.Contains(s.to, at) {
+			s.to = append(s.to, at)
+		}
+	}
+	for _, n := range names {
+		if len(s.names) < seenMost && !slices.Contains(s.names, n) {
+			s.names = append(s.names, n)
+		}
+	}
+}
+
+// Bypassed judges it.
+func (s *Seen) Bypassed(proxy string) string { return Bypassed(s.to, s.names, proxy) }
 
 // watchBypass looks at a command that calls others, and never through the proxy: its
 // calls are not in the lane, and nothing else would say so.
@@ -25,22 +61,27 @@ func (s *session) watchBypass(ctx context.Context) error {
 	if every == 0 {
 		every = bypassAfter
 	}
-	tick := time.NewTicker(every)
+	var seen Seen
+	tick := time.NewTicker(every / time.Duration(Glances(0)))
 	defer tick.Stop()
-	for range bypassLooks {
-		select {
-		case <-tick.C:
-		case <-s.child.Done():
-			return nil
-		case <-ctx.Done():
-			return nil
+	for n := range bypassLooks {
+		glances := Glances(n)
+		tick.Reset(every / time.Duration(glances))
+		for range glances {
+			select {
+			case <-tick.C:
+			case <-s.child.Done():
+				return nil
+			case <-ctx.Done():
+				return nil
+			}
+			seen.Add(s.o.Outgoing(s.child.PID()))
 		}
 		rows, _ := s.log.Since(0, rows)
 		if slices.ContainsFunc(rows, func(e traffic.Exchange) bool { return e.Front == traffic.FrontForward }) {
 			return nil
 		}
-		to, names := s.o.Outgoing(s.child.PID())
-		if why := Bypassed(to, names, strings.TrimPrefix(s.proxyURL, "http://")); why != "" {
+		if why := seen.Bypassed(strings.TrimPrefix(s.proxyURL, "http://")); why != "" {
 			s.o.Log.Warn(why)
 			s.event("%s", why)
 			return nil
@@ -68,7 +109,7 @@ func Bypassed(to []netip.AddrPort, names []string, proxy string) string {
 	if n := len(past); n > 3 {
 		past, more = past[:3], fmt.Sprintf(" and %d more", n-3)
 	}
-	return fmt.Sprintf("the command has connections to %s%s, and none through the coloring proxy: HTTP or gRPC calls on them are not in the lane. %s",
+	return fmt.Sprintf("the command has, or had, connections to %s%s, and none through the coloring proxy: HTTP or gRPC calls on them are not in the lane. %s",
 		strings.Join(past, ", "), more, proxySwitch(names))
 }
 

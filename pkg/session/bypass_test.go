@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,13 +47,36 @@ func TestWhatIsSaidOfABypass(t *testing.T) {
 	}
 }
 
+// A connection that is open for a moment is seen by one look of many, and not forgotten
+// by the next; one to the proxy ends the suspicion, however short.
+func TestWhatSeveralLooksSee(t *testing.T) {
+	short, proxy := netip.MustParseAddrPort("10.0.0.7:8080"), netip.MustParseAddrPort("127.0.0.1:7474")
+	var seen session.Seen
+	seen.Add(nil, []string{"node"})
+	seen.Add([]netip.AddrPort{short}, []string{"node", "sh"})
+	for range 1000 {
+		seen.Add(nil, nil)
+	}
+	if why := seen.Bypassed("127.0.0.1:7474"); !strings.Contains(why, "10.0.0.7:8080") || !strings.Contains(why, "NODE_USE_ENV_PROXY") {
+		t.Errorf("%q", why)
+	}
+	seen.Add([]netip.AddrPort{proxy}, nil)
+	if why := seen.Bypassed("127.0.0.1:7474"); why != "" {
+		t.Errorf("with a connection to the proxy: %q", why)
+	}
+}
+
 func TestACommandThatBypassesTheProxyIsTold(t *testing.T) {
 	w := newWorld(t, consultest.Embedded(t))
 	o := w.options("box")
 	o.Command = []string{"/bin/sleep", "1000"}
 	o.ChildEnv = func(control.Status) []string { return nil }
+	var looks atomic.Int64
 	o.Outgoing = func(int) ([]netip.AddrPort, []string) {
-		return []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:8080")}, []string{"node"}
+		if looks.Add(1) == 3 { // a connection for a moment
+			return []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:8080")}, []string{"node"}
+		}
+		return nil, []string{"node"}
 	}
 	r := run(t, session.LookForBypass(o, 20*time.Millisecond))
 	r.up()

@@ -122,7 +122,7 @@ type Options struct {
 	// At is called before each step of the start; tests interrupt there.
 	At func(step string)
 
-	bypass time.Duration // between two looks at the command's connections; 0 is bypassAfter
+	bypass time.Duration // between two judgements of the command's connections; 0 is bypassAfter
 
 	step time.Duration // bounds each step; 0 is stepLimit
 	hold consul.HoldOptions
