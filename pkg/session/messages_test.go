@@ -74,6 +74,29 @@ func (r *rpc) calls() []string {
 	return slices.Clone(r.got)
 }
 
+// serves registers a server as the baseline of a service.
+func (w *world) serves(name string, r *rpc) {
+	w.t.Helper()
+	host, port, err := net.SplitHostPort(r.addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req, err := http.NewRequest(http.MethodPut, "http://"+w.addr+"/v1/agent/service/register", strings.NewReader(
+		`{"ID":"`+w.service(name)+`-1","Name":"`+w.service(name)+`","Address":"`+host+`","Port":`+port+`}`))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	res, err := direct.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if err != nil || res.StatusCode != http.StatusOK {
+		w.t.Fatalf("%s %s %v", res.Status, body, err)
+	}
+}
+
 // check calls the health service of a service through a session's proxy.
 func check(t *testing.T, st control.Status, service string) {
 	t.Helper()
@@ -112,26 +135,8 @@ func TestMessagesOfGRPC(t *testing.T) {
 	mine, described, plain := newRPC(t, true), newRPC(t, true), newRPC(t, false)
 	o := w.options("one")
 	o.Bodies, o.Services = true, []session.Service{{Name: w.service("orders"), Local: []string{mine.addr}}}
-	for name, r := range map[string]*rpc{"users": described, "ledger": plain} {
-		host, port, err := net.SplitHostPort(r.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req, err := http.NewRequest(http.MethodPut, "http://"+w.addr+"/v1/agent/service/register", strings.NewReader(
-			`{"ID":"`+w.service(name)+`-1","Name":"`+w.service(name)+`","Address":"`+host+`","Port":`+port+`}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := direct.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("%s %s %v", res.Status, body, err)
-		}
-	}
+	w.serves("users", described)
+	w.serves("ledger", plain)
 	r := run(t, o)
 	st := r.up()
 	for _, name := range []string{"orders", "users", "ledger"} {
@@ -182,4 +187,106 @@ func TestMessagesOfGRPC(t *testing.T) {
 	if n := r.status().Counts.Exchanges; n != uint64(len(rows)) {
 		t.Errorf("%d exchanges are counted, want %d", n, len(rows))
 	}
+}
+
+// The same by a relay, both ways: of a call that came in through the tunnel the local
+// process is asked, and of one that went out through it the instance, by the tunnel too. A
+// server without reflection is told from a tunnel that is lost.
+func TestMessagesOfGRPCByARelay(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	mine, described, plain := newRPC(t, true), newRPC(t, true), newRPC(t, false)
+	w.serves("users", described)
+	w.serves("ledger", plain)
+	o := w.options("one")
+	o.Bodies, o.Services = true, []session.Service{{Name: w.service("orders"), Local: []string{mine.addr}}}
+	o.Relay, _ = w.relayed()
+	o.Relay.Outgoing = true
+	line := newWire(t, strings.TrimPrefix(o.Relay.URL, "wss://"))
+	o.Relay.URL = "wss://" + line.addr
+	r := run(t, o)
+	st := r.up()
+	in, err := grpc.NewClient("passthrough:///127.0.0.1:"+w.own().Port, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "x-lane-tag", string(w.lane)), 30*time.Second)
+	defer cancel()
+	if _, err := grpc_health_v1.NewHealthClient(in).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	check(t, st, w.service("users"))
+	check(t, st, w.service("ledger"))
+	var rows []traffic.Exchange
+	eventually(t, "the calls are recorded", func() bool {
+		var err error
+		if rows, _, err = r.ctl().Since(t.Context(), 0, control.AllHeads); err != nil {
+			t.Fatal(err)
+		}
+		return len(rows) == 3
+	})
+	messages := func(e *traffic.Exchange) traffic.Messages {
+		t.Helper()
+		got, err := r.ctl().Messages(t.Context(), e.Seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	for i := range rows {
+		got := messages(&rows[i])
+		if rows[i].Service == w.service("ledger") {
+			if got.Note != "its server offers no reflection" || len(got.Req)+len(got.Res) != 0 {
+				t.Errorf("%s: %+v", rows[i].Service, got)
+			}
+			continue
+		}
+		if got.Note != "" || !slices.Equal(got.Req, []string{"{}"}) || !slices.Equal(got.Res, []string{`{"status":"SERVING"}`}) {
+			t.Errorf("%s at %s: %+v", rows[i].Service, rows[i].Addr, got)
+		}
+	}
+	tag := string(w.lane)
+	for _, c := range []struct {
+		of   *rpc
+		want []string
+	}{{mine, []string{"Check " + tag, "ServerReflectionInfo " + tag}}, {described, []string{"Check " + tag, "ServerReflectionInfo " + tag}}, {plain, []string{"Check " + tag}}} {
+		if got := c.of.calls(); !slices.Equal(got, c.want) {
+			t.Errorf("called: %q, want %q", got, c.want)
+		}
+	}
+	if n := r.status().Counts.Exchanges; n != uint64(len(rows)) {
+		t.Errorf("%d exchanges are counted, want %d", n, len(rows))
+	}
+
+	// Another server, which nobody has asked yet, and no way to it.
+	other := newRPC(t, true)
+	w.serves("stock", other)
+	check(t, st, w.service("stock"))
+	line.cut()
+	eventually(t, "the call is recorded", func() bool {
+		var err error
+		if rows, _, err = r.ctl().Since(t.Context(), 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		return len(rows) == 4 && r.status().Relay.State == control.RelayReconnecting
+	})
+	if got := messages(&rows[3]); got.Note == "" || strings.Contains(got.Note, "offers no reflection") || len(other.calls()) != 1 {
+		t.Errorf("by a tunnel that is lost: %+v, called %q", got, other.calls())
+	}
+	line.join()
+	if err := r.stop(); err != nil && !strings.Contains(err.Error(), errEnd.Error()) {
+		t.Error(err)
+	}
+}
+
+// own is the lane's own instance in the registry.
+func (w *world) own() instance {
+	w.t.Helper()
+	for _, in := range w.instances() {
+		if in.App != "" {
+			return in
+		}
+	}
+	w.t.Fatal("there is none")
+	return instance{}
 }
