@@ -318,7 +318,7 @@ func TestGolden(t *testing.T) {
 		}},
 		{"consul-token-ends", nil, func(u *user) {
 			u.running(func(s *control.Status) {
-				s.Warnings = []string{"the Consul token ends in 9 m 12 s (2026-03-02T14:11:27Z), and then the registry takes nothing from this session: begin another one with a new token"}
+				s.Warnings = []string{"the Consul token ends in 9 m 12 s (2026-03-02T14:11:27Z), and this session with it, leaving behind what it has registered: end it before"}
 			})
 		}},
 		{"registry-down", nil, func(u *user) {

@@ -43,7 +43,9 @@ func (s *session) watchConsulToken(ctx context.Context, every time.Duration) err
 }
 
 // consulTokenEnding says that the registry's token ends soon; "" if it does not, or if
-// nothing is known of that. The caller holds mu.
+// nothing is known of that. What the token has registered, nobody removes without it: not
+// this session, whose claims end with it, and not Consul, which does that by the token
+// too. The caller holds mu.
 func (s *session) consulTokenEnding() string {
 	ends, now := s.consulTokenEnds, s.o.Now()
 	if ends.IsZero() || ends.Sub(now) > tokenSoon {
@@ -53,6 +55,9 @@ func (s *session) consulTokenEnding() string {
 	if d := ends.Sub(now); d > 0 {
 		left = "ends in " + spell(d)
 	}
-	return fmt.Sprintf("the Consul token %s (%s), and then the registry takes nothing from this session: begin another one with a new token",
-		left, ends.UTC().Format(time.RFC3339))
+	what := "then nothing is known of the registry any more: begin another session with a new token"
+	if s.link == nil && len(s.services) > 0 {
+		what = "this session with it, leaving behind what it has registered: end it before"
+	}
+	return fmt.Sprintf("the Consul token %s (%s), and %s", left, ends.UTC().Format(time.RFC3339), what)
 }

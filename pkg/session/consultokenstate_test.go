@@ -26,8 +26,18 @@ func TestTheConsulTokenEnds(t *testing.T) {
 		-time.Hour:             "the Consul token has ended (2026-03-02T14:11:27Z), and then ",
 	} {
 		s := &session{o: Options{Now: func() time.Time { return ends.Add(-left) }}, consulTokenEnds: ends}
-		if got := s.consulTokenEnding(); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
-			t.Errorf("%v before its end: %q", left, got)
+		if want != "" {
+			want += "nothing is known of the registry any more: begin another session with a new token"
+		}
+		for _, c := range []struct {
+			link     *link
+			services []*service
+			says     string
+		}{{nil, nil, want}, {&link{}, []*service{{}}, want}, {nil, []*service{{}}, strings.Replace(want, "then nothing is known of the registry any more: begin another session with a new token", "this session with it, leaving behind what it has registered: end it before", 1)}} {
+			s.link, s.services = c.link, c.services
+			if got := s.consulTokenEnding(); got != c.says {
+				t.Errorf("%v before its end, a relay %v, %d services: %q, want %q", left, c.link != nil, len(c.services), got, c.says)
+			}
 		}
 	}
 	if got := (&session{o: Options{Now: time.Now}}).consulTokenEnding(); got != "" {
