@@ -119,7 +119,7 @@ func (g *Gateway) admit(ctx context.Context, c *call, heads rules.Headers, h htt
 	}
 	e.ask = lane.Request{
 		Service: e.route.Service, Tag: e.color.Tag, Hops: c.passed, TraceID: c.ex.TraceID, StickyKey: e.user(c),
-		Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
+		Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(e.cat, e.route.Service, c.ex.Start),
 	}
 	t.decide(dec, e.cat, &e.ask)
 	dec.RuleRev = rev.Rev

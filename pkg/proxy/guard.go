@@ -463,7 +463,7 @@ func (g *Guard) baseline(ctx context.Context, c *call) (*lane.Catalog, lane.Requ
 	}
 	ask := lane.Request{
 		Service: g.cfg.Service, Tag: c.got, ForceBaseline: true, Killed: g.lanes(c), Hops: c.passed,
-		TraceID: c.ex.TraceID, StickyKey: c.user(), Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start), Caller: t.caller,
+		TraceID: c.ex.TraceID, StickyKey: c.user(), Now: c.ex.Start, Excluded: t.ejected.now(cat, g.cfg.Service, c.ex.Start), Caller: t.caller,
 	}
 	ask.Caller.InstanceID, ask.Caller.Self = g.place.Load().id, *g.at.Load()
 	return cat, ask

@@ -64,7 +64,7 @@ func (in *Inbound) enter(c *call, r *http.Request) (resp *http.Response, done bo
 	tag := in.t.carriers.Read(r.Header)
 	cat := in.t.catalogOf(r.Context(), in.cfg.Service)
 	ask := lane.Request{Service: in.cfg.Service, Tag: tag, Hops: c.passed, TraceID: c.ex.TraceID, StickyKey: c.user(),
-		Caller: in.t.caller, Now: c.ex.Start, Excluded: in.t.ejected.now(c.ex.Start)}
+		Caller: in.t.caller, Now: c.ex.Start, Excluded: in.t.ejected.now(cat, in.cfg.Service, c.ex.Start)}
 	dec := decisions.Get().(*lane.Decision)
 	defer decisions.Put(dec)
 	in.t.decide(dec, cat, &ask)

@@ -98,6 +98,14 @@ func TestDialFailureStaysInTheSet(t *testing.T) {
 	if a := s.get("http://dead/"); a.status != 502 {
 		t.Errorf("after the pause: %d", a.status)
 	}
+	// Registered elsewhere, it has not refused there: it is asked at once.
+	s.reg.set(service("dead", instance("d1", s.alice.addr(), "dev-alice"), instance("d2", dead2, "dev-alice"), instance("d3", s.base.addr(), "")),
+		service("base", instance("b1", dead1, ""), instance("b2", s.base.addr(), "")))
+	for range 3 {
+		if a := s.get("http://dead/"); a.header.Get("X-Who") != "alice" {
+			t.Errorf("moved: %d %s", a.status, a.body)
+		}
+	}
 	if s.base.hits.Load() != 0 {
 		t.Error("the baseline was called")
 	}
@@ -132,7 +140,7 @@ func TestAnAnswerEndsTheSkipping(t *testing.T) {
 	}()
 	<-in
 	e.tr.ejected.hold = time.Hour
-	e.tr.ejected.add("one", time.Now())
+	e.tr.ejected.add("one", e.reg.Catalog().Service("svc").Instances[0].Addr, time.Now())
 	if a := e.get("http://svc/"); a.status != 503 {
 		t.Errorf("it has refused: %d", a.status)
 	}
@@ -161,7 +169,7 @@ func TestNoRetryAfterTheFirstByte(t *testing.T) {
 	default:
 	}
 	// It took the connection: it is not skipped.
-	if ids := s.tr.ejected.now(time.Now()); len(ids) != 0 {
+	if ids := s.tr.ejected.now(nil, "svc", time.Now()); len(ids) != 0 {
 		t.Errorf("skipped: %v", ids)
 	}
 }

@@ -150,22 +150,27 @@ func (w *ways) close() {
 	w.h2c.CloseIdleConnections()
 }
 
-// ejected are the instances that have just refused a connection.
+// ejected are the instances that have just refused a connection, and where.
 type ejected struct {
 	hold time.Duration
 	live atomic.Int32 // entries, so that the usual case takes no lock
 	mu   sync.Mutex
-	till map[string]time.Time
+	of   map[string]refusal
 }
 
-func (e *ejected) add(id string, now time.Time) {
+type refusal struct {
+	till time.Time
+	addr string
+}
+
+func (e *ejected) add(id, addr string, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.till == nil {
-		e.till = map[string]time.Time{}
+	if e.of == nil {
+		e.of = map[string]refusal{}
 	}
-	e.till[id] = now.Add(e.hold)
-	e.live.Store(int32(len(e.till)))
+	e.of[id] = refusal{now.Add(e.hold), addr}
+	e.live.Store(int32(len(e.of)))
 }
 
 // answered forgets an instance that has just answered: a connection that came too
@@ -176,27 +181,47 @@ func (e *ejected) answered(id string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.till, id)
-	e.live.Store(int32(len(e.till)))
+	delete(e.of, id)
+	e.live.Store(int32(len(e.of)))
 }
 
-// now lists the IDs that are still to be skipped, and forgets the others.
-func (e *ejected) now(now time.Time) []string {
+// now lists the IDs that are still to be skipped among the instances of a service, and
+// forgets the others: those that are registered elsewhere by now, as a laptop's at another
+// relay, have not refused there.
+func (e *ejected) now(cat *lane.Catalog, service string, now time.Time) []string {
 	if e.live.Load() == 0 {
 		return nil
 	}
+	s := cat.Service(service)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var ids []string
-	for id, till := range e.till {
-		if now.Before(till) {
+	for id, r := range e.of {
+		if now.Before(r.till) && !moved(s, id, r.addr) {
 			ids = append(ids, id)
 		} else {
-			delete(e.till, id)
+			delete(e.of, id)
 		}
 	}
-	e.live.Store(int32(len(e.till)))
+	e.live.Store(int32(len(e.of)))
 	return ids
+}
+
+// moved reports whether a service has an instance, and not at that address.
+func moved(s *lane.Service, id, addr string) (elsewhere bool) {
+	if s == nil {
+		return false
+	}
+	for i := range s.Instances {
+		switch in := &s.Instances[i]; {
+		case in.ID != id:
+		case in.Addr == addr:
+			return false
+		default:
+			elsewhere = true
+		}
+	}
+	return elsewhere
 }
 
 // reach tries the instances of a decision until one takes the connection. It
@@ -232,7 +257,7 @@ func (c *call) reach(ctx context.Context, cat *lane.Catalog, ask *lane.Request, 
 			return in, err
 		}
 		last = err
-		c.t.ejected.add(in.ID, c.t.now())
+		c.t.ejected.add(in.ID, in.Addr, c.t.now())
 		ask.Excluded = append(ask.Excluded, in.ID)
 		c.t.router.DecideInto(dec, cat, ask)
 		if dec.Kind != kind || dec.Lane != lan {

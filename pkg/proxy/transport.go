@@ -296,7 +296,7 @@ func (c *call) decide(service string, cat *lane.Catalog, dec *lane.Decision) lan
 	// 3 Decide.
 	ask := lane.Request{
 		Service: service, External: service == "", Tag: tag, Hops: c.passed,
-		TraceID: c.ex.TraceID, StickyKey: c.user(), Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
+		TraceID: c.ex.TraceID, StickyKey: c.user(), Caller: t.caller, Now: c.ex.Start, Excluded: t.ejected.now(cat, service, c.ex.Start),
 	}
 	if t.traces != nil {
 		ask.TraceLane = t.traces(&c.keys)

@@ -141,7 +141,7 @@ func (b *blind) dial() *http.Response {
 	c, t, ctx := b.c, b.c.t, b.r.Context()
 	ask := lane.Request{
 		Service: b.service, External: b.service == "", Hops: c.passed, TraceID: c.ex.TraceID, Caller: t.caller,
-		Now: c.ex.Start, Excluded: t.ejected.now(c.ex.Start),
+		Now: c.ex.Start, Excluded: t.ejected.now(b.cat, b.service, c.ex.Start),
 		Tag: lane.Tag{Kind: lane.TagBaseline, Raw: lane.BaselineTag},
 	}
 	t.decide(&b.dec, b.cat, &ask)
