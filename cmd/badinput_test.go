@@ -97,6 +97,8 @@ var of = map[string]values{
 	"lane relay --cert":              {[]string{"", "$none", "$dir"}, nil},
 	"lane relay --key":               {[]string{"", "$none", "$dir"}, nil},
 	"lane relay --deny":              {[]string{"", "A", "a b"}, []string{"order-service"}},
+	"lane relay --token-key":         {[]string{"", "$none", "$dir", "$file"}, nil}, // what is in it is another test's
+	"lane relay --without-token":     {[]string{"maybe"}, []string{"false"}},        // true goes with --client-ca
 	"lane relay token create --out":  {[]string{"", "$dir", "$none/x"}, []string{"$none"}},
 	"lane relay token create --ttl":  {[]string{"0s", "13h", "x"}, []string{"4h"}},
 	"lane relay token create --user": {[]string{"", "a b", "-a"}, []string{"alice"}},

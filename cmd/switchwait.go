@@ -82,7 +82,11 @@ func (w *switchWaited) verdict(f *factory, o *switchOptions) error {
 	if o.json {
 		return nil
 	}
-	_, err := fmt.Fprintf(f.io.Out, "no request went to another group of %s, by %d routers\n", o.service, w.Routers)
+	by := "router"
+	if w.Routers != 1 {
+		by += "s"
+	}
+	_, err := fmt.Fprintf(f.io.Out, "no request went to another group of %s, by %d %s\n", o.service, w.Routers, by)
 	return err
 }
 
