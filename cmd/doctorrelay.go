@@ -41,7 +41,7 @@ func (d *diagnosis) checkRelay(ctx context.Context) []doctor.Finding {
 		_, r.Do, _ = ladder(err)
 		return r.Findings()
 	}
-	r.Pinned = by.Pin != ""
+	r.Pinned, r.NoToken = by.Pin != "", text == ""
 	if by.Proxy != nil {
 		r.Proxy = by.Proxy.Host
 	}

@@ -190,7 +190,8 @@ func newTokenRevokeCmd(f *factory) *cobra.Command {
 		Short: "Make tokens worthless: every relay turns their laptops out within 5 s",
 		Long: `Make tokens worthless, by their IDs or all of a user's that were made on this
 machine. Every relay hears of it by the registry, removes what their laptops have
-registered, and ends their tunnels. It needs key:write on lane/revoked/ in Consul.`,
+registered, and ends their tunnels. It needs key:write on lane/revoked/ in Consul.
+A certificate that a relay takes without a token has its ID, cert-…, in the audit log.`,
 		Example: `  lane relay token revoke DMZ7L5QX2C3YQV6T4ABCDEFGHI
   lane relay token revoke --user alice`,
 		RunE: func(c *cobra.Command, args []string) error { return runTokenRevoke(c.Context(), f, args, user) },

@@ -19,6 +19,9 @@ type Relay struct {
 	// everything before that was in order.
 	Full bool
 
+	// NoToken says that a client certificate was shown alone.
+	NoToken bool
+
 	// Foreign says that it registers in another registry than that of the settings;
 	// nil: it does not, or nobody can tell.
 	Foreign   error
@@ -55,7 +58,11 @@ func (r Relay) Findings() []Finding {
 	if r.Pinned {
 		how = "is the pinned one"
 	}
-	out := []Finding{{relayCheck, Well, fmt.Sprintf("it answers in %d ms, and lets this token in; its certificate %s", max(r.RTT.Milliseconds(), 1), how), at, ""}}
+	by := "token"
+	if r.NoToken {
+		by = "client certificate"
+	}
+	out := []Finding{{relayCheck, Well, fmt.Sprintf("it answers in %d ms, and lets this %s in; its certificate %s", max(r.RTT.Milliseconds(), 1), by, how), at, ""}}
 	if r.Foreign != nil {
 		out = append(out, Finding{relayCheck, Wrong, r.Foreign.Error(), at, r.ForeignDo})
 	}

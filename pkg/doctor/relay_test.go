@@ -21,6 +21,7 @@ func TestRelay(t *testing.T) {
 	}{
 		"well":      {with(func(*Relay) {}), []string{"ok it answers in 38 ms, and lets this token in; its certificate is trusted, and issued by CN=x"}},
 		"pinned":    {with(func(r *Relay) { r.Pinned = true }), []string{"ok it answers in 38 ms, and lets this token in; its certificate is the pinned one"}},
+		"no token":  {with(func(r *Relay) { r.NoToken = true }), []string{"ok it answers in 38 ms, and lets this client certificate in; its certificate is trusted"}},
 		"away":      {with(func(r *Relay) { r.Err = errors.New("no route") }), []string{"wrong no route"}},
 		"full":      {with(func(r *Relay) { r.Err, r.Full = errors.New("3 tunnels"), true }), []string{"note it answers, and takes no further tunnel: 3 tunnels"}},
 		"old cert":  {with(func(r *Relay) { r.NotAfter = now.Add(13 * 24 * time.Hour) }), []string{"ok ", "note the relay's certificate ends on 2026-01-15"}},
