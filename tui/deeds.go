@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -246,7 +249,7 @@ func (m model) export() model {
 	slices.SortStableFunc(rows, func(a, b traffic.Exchange) int { return cmp.Compare(a.Seq, b.Seq) }) // a HAR goes by time
 	marked := m.list.marked
 	o := har.Options{Version: m.version, Marked: marked, Comment: "lane " + string(m.status.Lane) + ", filter: " + m.list.filter.String()}
-	name := "lane-" + fileWord(string(m.status.Lane)) + "-" + m.now.In(m.fixed.loc).Format("20060102-150405") + ".har"
+	name := "lane-" + fileWord(string(m.status.Lane)) + "-" + m.now.In(m.fixed.loc).Format("20060102-150405")
 	bodies := m.status.Bodies
 	m.notice = "writing " + plural(len(rows), "exchange") + " ..."
 	m.async(func(ctx context.Context) tea.Msg {
@@ -263,18 +266,33 @@ func (m model) export() model {
 		}
 		b, err := har.Encode(rows, o)
 		if err == nil {
-			var path string
-			if path, err = d.Save(name, b); err == nil {
+			path, err := saveNew(d, name, ".har", b)
+			if err == nil {
 				notice := m.fixed.text.clean(path, 300) + ": " + plural(len(rows), "exchange") + ", secrets masked"
 				if bare > 0 {
 					notice += "; the headers of " + count(uint64(bare)) + " are not kept any more"
 				}
 				return doneMsg{notice}
 			}
+			return m.failure("not written", err)
 		}
 		return m.failure("not written", err)
 	})
 	return m
+}
+
+// saveNew saves under a name that nothing has yet: two may be asked for in one second.
+func saveNew(d Deeds, name, end string, content []byte) (path string, err error) {
+	for n := 1; n < 10; n++ {
+		at := name + end
+		if n > 1 {
+			at = name + "-" + strconv.Itoa(n) + end
+		}
+		if path, err = d.Save(at, content); !errors.Is(err, fs.ErrExist) {
+			return path, err
+		}
+	}
+	return "", err
 }
 
 // fileWord is a word that can stand in a file's name.

@@ -94,7 +94,9 @@ type model struct {
 	try      []string
 
 	width, height int
+	clock         func() time.Time
 	now           time.Time
+	ticks         ticks
 
 	// The session.
 	status  control.Status
@@ -107,16 +109,18 @@ type model struct {
 	lostNow uint64 // those of the last time
 
 	// The panes.
-	screen  screen
-	under   screen // the one that help or services were opened from
-	list    list
-	filter  filterLine
-	detail  detail
-	part    tab // of the detail that is open
-	fell    fallbacks
-	graph   graph
-	drawn   uint64 // the row up to which the graph was made
-	answers answers
+	screen screen
+	under  screen // the one that help or services were opened from
+	list   list
+	filter filterLine
+	detail detail
+	part   tab // of the detail that is open
+	fell   fallbacks
+	graph  graph
+	// pausedAt is when the list was paused.
+	pausedAt time.Time
+	drawn    uint64 // the row up to which the graph was made
+	answers  answers
 	// diagnosis is what D has found.
 	diagnosis diagnosis
 	// answered counts answers, and drawing is what is kept of a text.
@@ -127,8 +131,9 @@ type model struct {
 	deeds   Deeds // nil: nobody does any
 	version string
 	work    func(func(context.Context) tea.Msg) tea.Cmd
-	do      tea.Cmd // what the last message asks for
-	hurry   func()  // has the feed ask the session at once
+	wait    func(time.Duration, tea.Msg) tea.Cmd // nil: time stands still
+	do      tea.Cmd                              // what the last message asks for
+	hurry   func()                               // has the feed ask the session at once
 
 	notice  string // what the last key did, or did not do; until the next one
 	asking  bool   // "stop exposing?"
@@ -156,6 +161,7 @@ func newModel(o Options) model {
 		binds: bindings(),
 		hint:  o.Hint,
 		try:   o.Try,
+		clock: o.Now,
 		now:   now,
 		list:  newList(fixed.text),
 		rate:  rate{since: now},
@@ -188,9 +194,16 @@ func (m model) Init() tea.Cmd { return nil }
 // Update is bubbletea's way in.
 func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.do = nil
-	m = m.update(msg)
+	m = m.at(m.clock()).update(msg)
 	if m.leaving != leaveNot {
 		return m, tea.Quit
+	}
+	m, tick := m.tick()
+	if m.do != nil && tick != nil {
+		return m, tea.Batch(m.do, tick)
+	}
+	if tick != nil {
+		return m, tick
 	}
 	return m, m.do
 }
@@ -227,12 +240,14 @@ func (m model) update(msg tea.Msg) model {
 		m = m.diagnosed(msg)
 	case doneMsg:
 		m.notice = msg.notice
+	case tickMsg:
+		m = m.ticked(msg)
 	}
 	switch {
 	case m.screen == screenGraph, m.screen == screenServices:
 		m = m.drawGraph()
-	case m.screen == screenList && m.layout().services > 0 && (m.drawn == 0 || m.now.Sub(m.graph.to) >= stripEvery):
-		m = m.drawGraph() // for the services below the list
+	case m.figured() && (m.drawn == 0 || m.now.Sub(m.graph.to) >= stripEvery):
+		m = m.drawGraph() // for the services below the list, and the header
 	}
 	m = m.keepDrawing()
 	// The room for the list depends on the size and on what stands above it.
@@ -241,7 +256,7 @@ func (m model) update(msg tea.Msg) model {
 }
 
 func (m model) batch(msg batchMsg) model {
-	m.now = msg.at
+	m = m.at(msg.at)
 	m.list = m.list.add(msg.rows)
 	m.fell = m.fell.add(msg.left, msg.rows)
 	missing := (&traffic.Batch{Lost: msg.lost, Left: msg.left, More: msg.more}).Missing()
@@ -269,10 +284,14 @@ func (m model) wholeCame(msg wholeMsg) model {
 // stripEvery is how often the figures below the list are made anew, at most.
 const stripEvery = time.Second
 
-// drawGraph makes the graph anew if there are new rows; while the list is paused
-// it stays as well.
+// drawGraph makes the graph anew if there are new rows or time has passed; while the
+// list is paused it stays as well, with the time of its rows.
 func (m model) drawGraph() model {
-	if m.drawn == m.list.next && m.graph.to.Equal(m.now) {
+	at := m.now
+	if m.list.paused {
+		at = m.pausedAt
+	}
+	if m.drawn == m.list.next && m.graph.to.Equal(at) {
 		return m
 	}
 	own, here := map[string]bool{}, ""
@@ -282,13 +301,12 @@ func (m model) drawGraph() model {
 			here = host
 		}
 	}
-	m.graph, m.drawn = newGraph(m.list.rows, m.now, own, here), m.list.next
+	m.graph, m.drawn = newGraph(m.list.rows, at, own, here), m.list.next
 	return m
 }
 
 func (m model) session(msg statusMsg) model {
-	m.now = msg.at
-	m.rate = m.rate.at(msg.at)
+	m = m.at(msg.at)
 	switch {
 	case msg.err == nil:
 		if m.gone != nil {

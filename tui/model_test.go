@@ -390,7 +390,7 @@ func TestLossBannerEnds(t *testing.T) {
 	u := newUser(t, 80, 24).running()
 	u.send(batchMsg{at: scene.Now(), rows: scene.Stream(20, 2), lost: 12}).wantScreen("12 rows came too fast", "12 not listed")
 	u.send(statusMsg{at: scene.Now().Add(6 * time.Second), status: scene.Status()}).wantScreen("not:too fast", "12 not listed")
-	u.send(batchMsg{at: scene.Now(), rows: scene.Stream(40, 2), lost: 1, more: 2, left: []traffic.Tally{{N: 30, Last: &scene.Exchanges()[0]}}}).wantScreen("33 rows came too fast", "45 not listed")
+	u.send(batchMsg{at: scene.Now().Add(7 * time.Second), rows: scene.Stream(40, 2), lost: 1, more: 2, left: []traffic.Tally{{N: 30, Last: &scene.Exchanges()[0]}}}).wantScreen("33 rows came too fast", "45 not listed")
 }
 
 func TestResize(t *testing.T) {

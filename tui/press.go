@@ -286,7 +286,7 @@ func (m model) togglePause() model {
 	if m.list.paused {
 		m.list = m.list.resume()
 	} else {
-		m.list = m.list.pause()
+		m.list, m.pausedAt = m.list.pause(), m.now
 	}
 	return m
 }
