@@ -110,11 +110,112 @@ func TestAnswerBeforeTheUpload(t *testing.T) {
 			fmt.Fprint(conn, "56789")
 			select {
 			case <-answered:
-			case <-time.After(10 * time.Second):
-				// The rest may come too late to be passed on: then a new connection is
-				// next, and this one has ended.
+			case <-time.After(testLimit):
+				t.Fatalf("%s: %d: the rest of the body does not come", at.name, i)
 			}
 		}
+	}
+}
+
+// The whole body comes to a server that has answered already, and is in the
+// record; so it does when the body is far longer than what waits on the way.
+func TestAnswerBeforeALongUpload(t *testing.T) {
+	const size = 20 << 20
+	came := make(chan int64, 1)
+	origin := scripted(t, func(_ int, conn net.Conn, br *bufio.Reader) {
+		if readText(br) != "" {
+			fmt.Fprint(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+			n, _ := io.CopyN(io.Discard, br, size)
+			came <- n
+			readText(br)
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext")
+		}
+	})
+	e := newEnv(t, nil)
+	e.reg.set(service("svc", instance("s", origin, "dev-alice")))
+	for _, at := range threeWays(t, e, origin) {
+		from := e.log.Last()
+		conn, br := raw(t, at.addr, at.before)
+		connected(t, br, at.before)
+		fmt.Fprintf(conn, "POST %s/ HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\nContent-Length: %d\r\n\r\n", at.line, size)
+		if a := response(t, br, "POST"); a.status != 202 {
+			t.Fatalf("%s: %+v", at.name, a)
+		}
+		for sent := 0; sent < size; sent += 1 << 20 { // after the answer
+			if _, err := conn.Write(make([]byte, 1<<20)); err != nil {
+				t.Fatalf("%s: after %d bytes: %v", at.name, sent, err)
+			}
+		}
+		if n := <-came; n != size {
+			t.Errorf("%s: %d bytes came", at.name, n)
+		}
+		fmt.Fprintf(conn, "GET %s/ HTTP/1.1\r\nHost: svc\r\nx-lane-tag: dev-alice\r\n\r\n", at.line)
+		if a := response(t, br, "GET"); a.body != "next" {
+			t.Errorf("%s: then %+v", at.name, a)
+		}
+		if ex := e.exchange(from + 1); ex.ReqSize != size || ex.Err != "" || ex.Note != "" {
+			t.Errorf("%s: recorded %d bytes, %q, %q", at.name, ex.ReqSize, ex.Err, ex.Note)
+		}
+	}
+}
+
+// A server that answers and closes does not get the rest: the record says so, and
+// nobody waits for the caller.
+func TestAnswerInPlaceOfTheUpload(t *testing.T) {
+	origin := scripted(t, func(_ int, conn net.Conn, br *bufio.Reader) {
+		readText(br)
+		fmt.Fprint(conn, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+	})
+	e := newEnv(t, nil)
+	e.reg.set(service("svc", instance("s", origin, "dev-alice")))
+	conn, br := raw(t, e.addr, "POST http://svc/ HTTP/1.1\r\nHost: svc\r\nContent-Length: 100000000\r\n\r\n")
+	if a := response(t, br, "POST"); a.status != 413 {
+		t.Fatalf("%+v", a)
+	}
+	for p := make([]byte, 64<<10); ; {
+		if _, err := conn.Write(p); err != nil {
+			break
+		}
+	}
+	if ex := e.exchange(1); ex.Status != 413 || !strings.Contains(ex.Note, "did not take the whole request") || ex.Err != "" {
+		t.Errorf("recorded %d, %q, %q", ex.Status, ex.Note, ex.Err)
+	}
+}
+
+// A caller that resets its connection while the server takes nothing ends the call,
+// and is what the record names.
+func TestResetWhileTheServerReadsNothing(t *testing.T) {
+	ended := make(chan error, 1)
+	gone := make(chan struct{})
+	origin := scripted(t, func(_ int, conn net.Conn, br *bufio.Reader) {
+		if readText(br) == "" {
+			return
+		}
+		<-gone
+		_, err := io.Copy(io.Discard, br)
+		ended <- err
+	})
+	e := newEnv(t, nil)
+	e.reg.set(service("svc", instance("s", origin, "dev-alice")))
+	conn, _ := raw(t, e.addr, "POST http://svc/ HTTP/1.1\r\nHost: svc\r\nContent-Length: 1000000000\r\n\r\n")
+	for p := make([]byte, 64<<10); ; { // until nobody takes any more
+		_ = conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		if _, err := conn.Write(p); err != nil {
+			break
+		}
+	}
+	if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if ex := e.exchange(1); ex.Err != callerLeft+" before the answer" { // the server still reads nothing
+		t.Errorf("recorded %q", ex.Err)
+	}
+	close(gone)
+	select {
+	case <-ended:
+	case <-time.After(testLimit):
+		t.Error("the server's connection stays")
 	}
 }
 
@@ -212,7 +313,7 @@ func TestUploadEndsEarly(t *testing.T) {
 	const size = 200 << 10
 	for name, fails := range map[string]func(server net.Conn){
 		"whole":    nil,
-		"too late": func(server net.Conn) { _ = server.SetWriteDeadline(longAgo) },
+		"too late": func(server net.Conn) { server.Close() },
 		"closed":   func(server net.Conn) { _ = server.(*net.TCPConn).CloseWrite() },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,10 +74,9 @@ func (c *call) replaced(req *http.Request, p *Problem, decision string) *http.Re
 func (l *line) replace(p *Problem, say said) {
 	w, c := &l.way, &l.way.c
 	x := w.peer
-	l.uploaded()
+	x.conn.Close() // what is still sent to it ends
 	l.hush()
 	w.peer = nil // not before: an upload writes to it
-	x.conn.Close()
 	c.ex.Note = "answered by an inner hop: " + string(p.Code)
 	resp := c.replaced(l.net(), p, say.decision)
 	say.put(resp.Header)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -24,8 +25,12 @@ const (
 	// continueWait is how long a server has to say whether it wants a body that the
 	// caller announced.
 	continueWait = time.Second
-	// uploadWait is how long an upload may last behind its response.
-	uploadWait = 50 * time.Millisecond
+	// switchWait is how long a request's body may last behind an answer that cannot
+	// go on, or end, without its end.
+	switchWait = 50 * time.Millisecond
+	// writeWait is how long a server may take nothing of a body before the caller
+	// is looked for.
+	writeWait = time.Second
 )
 
 // maxHints bounds the informational responses before the final one.
@@ -242,7 +247,7 @@ func (l *line) talk(x *peer) error {
 		case s == http.StatusSwitchingProtocols:
 			// A server that switches before it has the request would take the rest of
 			// its body for the new protocol.
-			if w.c.upgrade == "" || !l.uploaded() {
+			if w.c.upgrade == "" || !l.uploaded(switchWait) {
 				return errWrong101
 			}
 			return l.answered(head)
@@ -371,7 +376,7 @@ func (l *line) upload(x *peer) error {
 			out = appendTrailer(out, &l.up, l.trails)
 		}
 		if len(out) > 0 {
-			if _, werr := x.conn.Write(out); werr != nil {
+			if werr := l.pass(x, out); werr != nil {
 				return werr // what the server says is read all the same
 			}
 		}
@@ -397,17 +402,39 @@ func (l *line) trails(f *http1.Field) bool {
 	return l.srv.t.marks.trails(f) && !sameWord(w.take, f.Name) && !w.outside.has(f.Name)
 }
 
-// uploaded waits a little for the end of the request's body. If that does not
-// come, sending ends, and the server's connection is of no use any more.
-func (l *line) uploaded() bool {
+// pass writes a piece of the request's body. While the server takes nothing the
+// caller is not read, and so is looked for in another way.
+func (l *line) pass(x *peer, p []byte) error {
+	for {
+		_ = x.conn.SetWriteDeadline(time.Now().Add(writeWait))
+		n, err := x.conn.Write(p)
+		if p = p[n:]; !errors.Is(err, os.ErrDeadlineExceeded) {
+			_ = x.conn.SetWriteDeadline(time.Time{})
+			return err
+		}
+		if tcp := tcpOf(l.conn); tcp != nil && broken(tcp) {
+			l.left()
+			return errLeft
+		}
+	}
+}
+
+// uploaded waits for the end of the request's body, which may come long after the
+// response: as long as it takes, or for limit, if that is not 0. False: it has not
+// gone whole, and the server's connection is of no use any more.
+func (l *line) uploaded(limit time.Duration) bool {
 	w := &l.way
 	if sent := l.ear.sent; sent != nil && !w.sent.Load() {
-		t := time.NewTimer(uploadWait)
-		defer t.Stop()
+		var over <-chan time.Time
+		if limit > 0 {
+			t := time.NewTimer(limit)
+			defer t.Stop()
+			over = t.C
+		}
 		select {
 		case <-sent:
-		case <-t.C:
-			_ = w.peer.conn.SetWriteDeadline(longAgo)
+		case <-over:
+			w.peer.conn.Close()
 			return false
 		}
 	}
@@ -415,10 +442,23 @@ func (l *line) uploaded() bool {
 }
 
 // finishRequest ends what belongs to the request's own body once the response has
-// ended, and gives the connection back if it can be used again.
-func (l *line) finishRequest(p *pool, whole bool, why string) {
+// ended, and gives the connection back if it can be used again. limit is how long
+// the body may last, 0 as long as it takes.
+func (l *line) finishRequest(p *pool, whole bool, limit time.Duration, why string) {
 	w := &l.way
-	x, sent := w.peer, l.uploaded()
+	x, sent := w.peer, false
+	if why == "" {
+		sent = l.uploaded(limit)
+	} else {
+		x.conn.Close() // what is still sent to it ends
+	}
+	switch {
+	case sent || why != "" || l.asked100:
+	case l.ear.heardEnd():
+		why = callerLeft
+	default:
+		w.c.ex.Note = cmp.Or(w.c.ex.Note, "the server answered, and did not take the whole request")
+	}
 	l.hush()
 	w.peer = nil    // not before: an upload writes to it
 	w.c.finish(why) // not before: an upload counts its bytes
@@ -442,9 +482,9 @@ func (l *line) respond(p *pool, say said) {
 	}
 	framing, length := w.res.Framing(l.req.Method)
 	w.down.Reset(w.peer.in, framing, length)
-	chunked := l.req.Minor > 0 && (framing == http1.ByChunks || framing == http1.ByClose)
-	l.last = l.last || l.asked100 || l.srv.closing() ||
-		l.req.Minor == 0 && (framing == http1.ByChunks || framing == http1.ByClose)
+	unknown := framing == http1.ByChunks || framing == http1.ByClose // its length
+	chunked, untilEnd := unknown && l.req.Minor > 0, unknown && l.req.Minor == 0
+	l.last = l.last || l.asked100 || l.srv.closing() || untilEnd
 	w.out = l.appendResponse(w.out[:0], &say, chunked)
 	w.out = l.appendReady(w.out, &w.down, chunked, &c.res.n, c.keepRes)
 	if w.down.Ended() && w.sent.Load() {
@@ -471,7 +511,11 @@ func (l *line) respond(p *pool, say said) {
 			_ = tcp.SetLinger(0) // its end is the connection's: it has to be a failure
 		}
 	}
-	l.finishRequest(p, why == "" && framing != http1.ByClose, why)
+	limit := time.Duration(0)
+	if untilEnd {
+		limit = switchWait
+	}
+	l.finishRequest(p, why == "" && framing != http1.ByClose, limit, why)
 }
 
 // download passes on what was not there yet of the response's body. Its error is
