@@ -228,7 +228,7 @@ func (p *page) overview(e *traffic.Exchange, f look) {
 	p.field("Trace", e.TraceID, plain)
 	p.field("Time", e.Start.In(f.loc).Format("2006-01-02 15:04:05.000"), plain)
 	if e.Addr != "" { // it was sent, or was to be
-		p.field("Timing ms", timingWord(e), plain)
+		p.field("Timing ms", timingWord(e, p.w-labelWidth), plain)
 	}
 	p.field("Size", "request "+size(e.ReqSize)+", response "+size(e.ResSize), plain)
 	p.field("Protocol", e.Proto, plain)

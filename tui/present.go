@@ -591,10 +591,15 @@ func tagOut(e *traffic.Exchange) string {
 	return "none"
 }
 
-// timingWord is what the time of an exchange went for, in milliseconds.
-func timingWord(e *traffic.Exchange) string {
+// timingWord is what the time of an exchange went for, in milliseconds, in w columns if
+// that can be.
+func timingWord(e *traffic.Exchange, w int) string {
 	dns, conn, wait, rest := e.Phases()
-	return "dns " + phase(dns) + " | conn " + phase(conn) + " | ttfb " + phase(wait) + " | xfer " + phase(rest)
+	parts := []string{"dns " + phase(dns), "conn " + phase(conn), "ttfb " + phase(wait), "xfer " + phase(rest)}
+	if s := strings.Join(parts, " | "); len(s) <= w {
+		return s
+	}
+	return strings.Join(parts, "|")
 }
 
 // fromWord says who called and by which door, so that a call of one's own and

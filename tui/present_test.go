@@ -319,6 +319,11 @@ func TestTimingInTheOverview(t *testing.T) {
 	if got := overview(&rows[4]); !strings.Contains(got, "\nTiming ms dns 4 | conn 71 | ttfb 1 | xfer 1\n") {
 		t.Errorf("%s", got)
 	}
+	quick := rows[6]
+	quick.Took, quick.First, quick.Conn = 1190*time.Microsecond, 1100*time.Microsecond, 0
+	if got := overview(&quick); !strings.Contains(got, "\nTiming ms dns 0|conn 0|ttfb 1.1|xfer <0.1\n") {
+		t.Errorf("%s", got)
+	}
 	if got := overview(&traffic.Exchange{Took: time.Second, Code: lane.CodeNoInstances}); strings.Contains(got, "Timing") {
 		t.Errorf("what went nowhere has a time on its way:\n%s", got)
 	}
