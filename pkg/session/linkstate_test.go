@@ -35,7 +35,7 @@ func TestTheStatesOfATunnel(t *testing.T) {
 		{"after a sleep, back", []tunnel.Event{up, woke, up}, control.RelayOK, "the relay is back after 2 s"},
 	} {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		l := &link{s: &session{o: Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}}, first: make(chan struct{}), state: control.RelayConnecting}
+		l := &link{o: &Relay{}, s: &session{o: Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}}, first: make(chan struct{}), state: control.RelayConnecting}
 		var news []string
 		for i, e := range c.events {
 			now = now.Add(time.Duration(i) * time.Second)
