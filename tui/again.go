@@ -34,7 +34,7 @@ func (m model) reconnect() model {
 		m.notice = "the session tries by itself"
 	default:
 		d := m.deeds
-		m.notice = "trying again ..."
+		m.notice = "trying again" + underWay
 		m.async(func(ctx context.Context) tea.Msg {
 			if err := d.Reconnect(ctx); err != nil {
 				return m.failure("not tried again", err)

@@ -74,8 +74,8 @@ func (m *model) statusLine() string {
 	if m.width >= drawnWidth {
 		right += "   " + m.drawnWord()
 	}
-	if m.notice != "" {
-		left, look, right = []string{m.notice}, bold, ""
+	if lines := m.noticeLines(); len(lines) > 0 {
+		left, look, right = lines[:1], bold, ""
 	}
 	s := cut(" "+strings.Join(left, "   "), m.width-len(right)-2)
 	return m.paint(look, s) + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right)-1, 1)) + right
@@ -115,7 +115,14 @@ func (m *model) filterInput() string {
 // footer is the keys that work now, or the question that waits for an answer.
 func (m *model) footer() string {
 	if q, ok := m.waiting(); ok {
-		return m.paint(bold, cut(" "+q.within(m.width-1), m.width))
+		s := " " + q.within(m.width-1)
+		if m.asking && wide(s)+wide(leaveRunning) <= m.width {
+			s += leaveRunning
+		}
+		return m.paint(bold, cut(s, m.width))
+	}
+	if lines := m.noticeLines(); len(lines) > 1 {
+		return m.paint(bold, " "+lines[1])
 	}
 	switch {
 	case m.filter.open && m.filter.err != nil:
@@ -152,6 +159,10 @@ func (m *model) footer() string {
 func (m *model) filterError() string {
 	return " ! " + m.fixed.text.clean(m.filter.err.Error(), 400)
 }
+
+// leaveRunning says how to have what the question of q cannot do: a session belongs to
+// its terminal from its start, or not at all.
+const leaveRunning = "  (lane up -d stays running)"
 
 // question is the one that q asks.
 func (m *model) question() question {

@@ -122,7 +122,7 @@ func isGRPC(e *traffic.Exchange) bool {
 func (m model) copyCurl(e traffic.Exchange, secrets bool) model {
 	d, o := m.deeds, m.curlOptions()
 	o.Secrets = secrets
-	m.notice = "copying ..."
+	m.notice = "copying" + underWay
 	m.async(func(ctx context.Context) tea.Msg {
 		whole, err := d.Whole(ctx, e.Seq)
 		if err != nil {
@@ -136,9 +136,9 @@ func (m model) copyCurl(e traffic.Exchange, secrets bool) model {
 		if err != nil {
 			return m.failure("not copied", err)
 		}
-		what := "as curl, secrets masked"
+		what := "copied as curl, secrets masked"
 		if secrets {
-			what = "as curl WITH its secrets"
+			what = "copied as curl WITH its secrets"
 		}
 		return doneMsg{what + ": " + m.fixed.text.clean(where, 200)}
 	})
@@ -157,7 +157,7 @@ func (m model) copyProxy() model {
 		if err != nil {
 			return m.failure("not copied", err)
 		}
-		return doneMsg{m.fixed.text.clean(line, 200) + ": " + m.fixed.text.clean(where, 200)}
+		return doneMsg{"copied the proxy's variables: " + m.fixed.text.clean(where, 200) + "; " + m.fixed.text.clean(line, 200)}
 	})
 	return m
 }
@@ -169,7 +169,7 @@ func (m *model) curlOptions() traffic.CurlOptions {
 // replay sends a request again and lays the answer beside the old one.
 func (m model) replay(e traffic.Exchange) model {
 	d := m.deeds
-	m.notice = "sending " + m.fixed.text.clean(methodWord(e.Method), 20) + " again ..."
+	m.notice = "sending " + m.fixed.text.clean(methodWord(e.Method), 20) + " again" + underWay
 	m.async(func(ctx context.Context) tea.Msg {
 		whole, err := repeatable(ctx, d, e.Seq)
 		if err != nil {
@@ -192,7 +192,7 @@ func (m model) replay(e traffic.Exchange) model {
 // against sends a request twice, tagged with the lane and as the baseline's.
 func (m model) against(e traffic.Exchange) model {
 	d, name := m.deeds, string(m.status.Lane)
-	m.notice = "sending it to lane and baseline ..."
+	m.notice = "sending it to lane and baseline" + underWay
 	m.async(func(ctx context.Context) tea.Msg {
 		whole, err := repeatable(ctx, d, e.Seq)
 		if err != nil {
@@ -251,7 +251,7 @@ func (m model) export() model {
 	o := har.Options{Version: m.version, Marked: marked, Comment: "lane " + string(m.status.Lane) + ", filter: " + m.list.filter.String()}
 	name := "lane-" + fileWord(string(m.status.Lane)) + "-" + m.now.In(m.fixed.loc).Format("20060102-150405")
 	bodies := m.status.Bodies
-	m.notice = "writing " + plural(len(rows), "exchange") + " ..."
+	m.notice = "writing " + plural(len(rows), "exchange") + underWay
 	m.async(func(ctx context.Context) tea.Msg {
 		bare := 0
 		for i := range rows {

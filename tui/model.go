@@ -135,7 +135,8 @@ type model struct {
 	do      tea.Cmd                              // what the last message asks for
 	hurry   func()                               // has the feed ask the session at once
 
-	notice  string // what the last key did, or did not do; until the next one
+	notice  string // what the last key did, or did not do; until the next one, or for a while
+	notices uint64 // how many there have been
 	asking  bool   // "stop exposing?"
 	confirm *confirm
 	leaving leave
@@ -194,18 +195,14 @@ func (m model) Init() tea.Cmd { return nil }
 // Update is bubbletea's way in.
 func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.do = nil
+	before := m.notice
 	m = m.at(m.clock()).update(msg)
 	if m.leaving != leaveNot {
 		return m, tea.Quit
 	}
+	m, over := m.noticed(before, msg)
 	m, tick := m.tick()
-	if m.do != nil && tick != nil {
-		return m, tea.Batch(m.do, tick)
-	}
-	if tick != nil {
-		return m, tick
-	}
-	return m, m.do
+	return m, tea.Batch(m.do, over, tick)
 }
 
 func (m model) update(msg tea.Msg) model {
@@ -242,6 +239,10 @@ func (m model) update(msg tea.Msg) model {
 		m.notice = msg.notice
 	case tickMsg:
 		m = m.ticked(msg)
+	case noticeOverMsg:
+		if msg.number == m.notices {
+			m.notice = ""
+		}
 	}
 	switch {
 	case m.screen == screenGraph, m.screen == screenServices:

@@ -305,6 +305,9 @@ func (m model) answer(msg tea.KeyMsg) model {
 	switch msg.String() {
 	case "y", "Y":
 		m.leaving = leaveStop
+	case "d", "D":
+		m.asking = false
+		m.notice = "still exposed. One that is to go on without this terminal: lane up -d; lane status shows it, lane down ends it"
 	case "n", "N", "esc", "q":
 		m.asking = false
 	}
