@@ -213,8 +213,11 @@ func (m *model) fallbacksEnd(p *page) {
 		}
 	}
 	p.put(0, "A fallback is a request with a lane's tag that the baseline served. BASE is none: it asked for no lane.", faint)
-	if m.fixed.commands {
-		p.put(0, "In the list: /route:fb shows them all; n and N go from one to the next.", faint)
+	switch {
+	case m.list.cleared():
+		p.put(0, "The list was cleared: none of them is in it any more.", faint)
+	case m.fixed.commands:
+		p.put(0, "In the list: /route:fb shows those that it still has; n and N go from one to the next.", faint)
 	}
 }
 

@@ -368,7 +368,11 @@ func (m *model) graphText(w int) []cell {
 	p := &page{t: m.fixed.text, w: w}
 	g := &m.graph
 	if g.n == 0 {
-		p.put(0, "Nobody has called anybody in the last 5 minutes.", bold)
+		none := "Nobody has called anybody in the last 5 minutes."
+		if m.list.cleared() {
+			none = "Nobody has called anybody since the list was cleared."
+		}
+		p.put(0, none, bold)
 		return p.lines
 	}
 	span := g.span()

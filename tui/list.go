@@ -34,6 +34,11 @@ type list struct {
 	height int // visible rows
 	follow bool
 
+	// before is the position that was selected when the filter was set, and moved says
+	// that the user has gone elsewhere since.
+	before uint64
+	moved  bool
+
 	// marked are rows that the user marked, by their Seq.
 	marked map[uint64]bool
 
@@ -137,10 +142,19 @@ func (l *list) place() uint64 {
 	return l.shown[l.cur]
 }
 
+// origin is the position to go back to when the filter ends: the one at which it was
+// set, unless the user has gone to another one since.
+func (l *list) origin() uint64 {
+	if l.filter.Empty() || l.moved || l.follow {
+		return l.place()
+	}
+	return l.before
+}
+
 // choose sets the filter; the cursor goes to the row at position keep, or to the
 // next one that the filter leaves.
 func (l list) choose(f traffic.Filter, keep uint64) list {
-	l.filter = f
+	l.filter, l.before, l.moved = f, keep, false
 	l.shown = nil
 	for p := l.next - uint64(l.n); p < l.next; p++ {
 		if f.Match(&l.ring[p%ringSize]) {
@@ -163,6 +177,7 @@ func (l list) move(by int) list {
 		l.follow = false
 	}
 	l.cur += by
+	l.moved = l.moved || len(l.shown) > 0
 	return l.settle()
 }
 
@@ -172,7 +187,14 @@ func (l list) newest() list {
 	l = l.resume()
 	l.follow = l.order == byTime
 	l.cur = len(l.shown) - 1
+	l.moved = l.moved || len(l.shown) > 0
 	return l.settle()
+}
+
+// stay ends following at the row on which the cursor stands.
+func (l list) stay() list {
+	l.follow, l.moved = false, true
+	return l
 }
 
 // problem goes to the next (by = 1) or previous (-1) error or fallback, and
@@ -180,7 +202,7 @@ func (l list) newest() list {
 func (l list) problem(by int) (list, bool) {
 	for i := l.cur + by; i >= 0 && i < len(l.shown); i += by {
 		if m := traffic.Mark(l.at(i)); m == traffic.MarkError || m == traffic.MarkFallback {
-			l.cur, l.follow = i, false
+			l.cur, l.follow, l.moved = i, false, true
 			return l.settle(), true
 		}
 	}
@@ -225,9 +247,12 @@ func (l list) mark(seq uint64) list {
 // forget lets all rows go that are here: their numbers go on.
 func (l list) forget() list {
 	l.n, l.shown, l.cur, l.top, l.marked, l.follow = 0, nil, 0, 0, nil, l.order == byTime
-	l.waiting = nil
+	l.waiting, l.arrived = nil, 0
 	return l.settle()
 }
+
+// cleared says that there are no rows because the user has let them go.
+func (l *list) cleared() bool { return l.n == 0 && l.next > 0 }
 
 // clear forgets all rows and keeps the settings.
 func (l list) clear() list {

@@ -193,7 +193,7 @@ func (m model) pressList(act action, msg tea.KeyMsg) model {
 		m, _ = m.problem(-1)
 	case actFollow:
 		if m.list.follow {
-			m.list.follow = false
+			m.list = m.list.stay()
 		} else if m.list.order != byTime {
 			m.list = m.list.sorted(byTime)
 		} else {
@@ -202,10 +202,10 @@ func (m model) pressList(act action, msg tea.KeyMsg) model {
 	case actPause:
 		m = m.togglePause()
 	case actFilter:
-		m.filter = m.filter.start(m.list.filter, m.list.place())
+		m.filter = m.filter.start(m.list.filter, m.list.origin())
 	case actBack:
 		if !m.list.filter.Empty() {
-			m.list = m.list.choose(traffic.Filter{}, m.list.place())
+			m.list = m.list.choose(traffic.Filter{}, m.list.origin())
 		}
 	case actTab:
 		m.part = tabOf(msg)

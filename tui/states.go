@@ -25,6 +25,9 @@ func (m *model) connecting() []string {
 func (m *model) empty() []string {
 	t, s := m.fixed.text, m.status
 	out := []string{"", "  No traffic yet in lane " + t.clean(string(s.Lane), 80) + "."}
+	if m.list.cleared() {
+		out[1] = "  No traffic in lane " + t.clean(string(s.Lane), 80) + " since the list was cleared."
+	}
 	put := func(label, text string, c class) {
 		out = append(out, m.paint(c, cut("  "+fit(label, 11)+text, m.width)))
 	}
@@ -61,7 +64,7 @@ func (m *model) empty() []string {
 		put("Proxy", "export HTTP_PROXY="+t.clean(s.Proxy, 100), plain)
 	}
 	out = append(out, "", "  Requests to lane "+t.clean(string(s.Lane), 80)+" show here as they happen.")
-	if m.deeds != nil && m.fixed.commands {
+	if m.deeds != nil && m.fixed.commands && !m.list.cleared() {
 		out = append(out, "  Nothing after a minute? D looks for what is wrong.")
 	}
 	return out
