@@ -196,7 +196,7 @@ func detailLines(e *traffic.Exchange, open tab, a about, f look, w int) []cell {
 		p.blank()
 		p.body(e.ResBody, e.ResSize, e.ResHeader, a, a.read(func(m *traffic.Messages) []string { return m.Res }))
 	case tabHops:
-		p.hops(e, a, f)
+		p.hops(e, a)
 	case tabCurl:
 		p.curl(e, a)
 	default:
@@ -271,7 +271,7 @@ func (p *page) body(b *traffic.Body, n int64, h traffic.Head, a about, r read) {
 
 // hops are the exchanges of the same trace, as far as they are here, in the order
 // in which they began.
-func (p *page) hops(e *traffic.Exchange, a about, f look) {
+func (p *page) hops(e *traffic.Exchange, a about) {
 	if e.TraceID == "" {
 		p.put(0, "The request has no trace id, so that nothing tells what belongs to it.", plain)
 		p.put(0, "Services that pass a trace id on (traceparent, b3, x-request-id ...) appear here.", faint)
@@ -287,31 +287,9 @@ func (p *page) hops(e *traffic.Exchange, a about, f look) {
 	if len(all) == 0 {
 		all = append(all, e)
 	}
-	slices.SortStableFunc(all, func(a, b *traffic.Exchange) int { return a.Start.Compare(b.Start) })
 	p.field("Trace", e.TraceID, plain)
 	p.blank()
-	visits := map[string][]visit{}
-	for _, x := range all {
-		if x.Guard == traffic.GuardPassed {
-			visits[x.TraceID] = append(visits[x.TraceID], visit{x.Service, x.Start, x.Start.Add(x.Took)})
-		}
-	}
-	for _, x := range all {
-		who := caller(x, visits) + " -> " + callee(x)
-		if x.Front == traffic.FrontGuard {
-			who += " (at the guard)"
-		}
-		s := fitLeft("+"+span(x.Start.Sub(all[0].Start)), 9) + "  " + string(traffic.Mark(x)) + " " + fit(traffic.Route(x), 8) +
-			fitLeft(statusWord(x), 4) + fitLeft(millis(x.Took), 6) + " ms  " + p.t.clean(who, 200)
-		if x.Seq == e.Seq {
-			s += "  <- this one"
-		}
-		c := plain
-		if m := traffic.Mark(x); m != traffic.MarkNone {
-			c = markClass(m)
-		}
-		p.lines = append(p.lines, cell{cut(s, p.w), c})
-	}
+	p.lines = append(p.lines, hopLines(hopsOf(all, e.Seq, p.t), p.w)...)
 	p.blank()
 	p.put(0, "These are the calls that this session saw. What others called further on is not here.", faint)
 }

@@ -217,7 +217,7 @@ func (m *model) fallbacksEnd(p *page) {
 	case m.list.cleared():
 		p.put(0, "The list was cleared: none of them is in it any more.", faint)
 	case m.fixed.commands:
-		p.put(0, "In the list: /route:fb shows those that it still has; n and N go from one to the next.", faint)
+		p.put(0, "In the list: /route:fb shows those it still has; n and N go to the next.", faint)
 	}
 }
 
