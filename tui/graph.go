@@ -11,7 +11,6 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"lane/pkg/lane"
 	"lane/pkg/traffic"
 )
 
@@ -140,14 +139,12 @@ type visit struct {
 	from, to time.Time
 }
 
-// newGraph reads rows, oldest first; own are the services of this session, and
-// here the addresses of this machine, from which its own proxy calls its guards.
-func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[string]bool, here string) graph {
-	g := graph{edges: map[edge]*figures{}, services: map[string]*sides{}, own: own}
+// newGraph reads rows, oldest first; s are the ends of this session.
+func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, s ends) graph {
+	g := graph{edges: map[edge]*figures{}, services: map[string]*sides{}, own: s.own}
 	since := now.Add(-graphSpan)
 	visits := map[string][]visit{}
 	var before, listed uint64
-	ours := map[string]bool{} // services that we call in the lane through our own proxy
 	for e := range rows {
 		seq := before
 		before = e.Seq
@@ -161,9 +158,6 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[st
 		if e.Guard == traffic.GuardPassed && e.TraceID != "" {
 			visits[e.TraceID] = append(visits[e.TraceID], visit{e.Service, e.Start, e.Start.Add(e.Took)})
 		}
-		if e.Front == traffic.FrontForward && e.Kind == lane.KindLaneMatch {
-			ours[e.Service] = true
-		}
 		if g.from.IsZero() || e.Start.Before(g.from) {
 			g.from = e.Start
 		}
@@ -171,13 +165,12 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, own map[st
 	g.each = float64(listed+g.left) / float64(max(listed, 1))
 	g.to = now
 	step := max(g.to.Sub(g.from), time.Second) / sparkSteps
+	twice := twins(rows, s, since)
 	for e := range rows {
 		if e.Start.Before(since) {
 			continue
 		}
-		// A call of ours that ends in our own process is there twice: where the
-		// proxy sent it, and where the guard let it in.
-		if from := traffic.From(e); e.Guard == traffic.GuardPassed && ours[e.Service] && (from == "local" || from == here) {
+		if twice[e.Seq] {
 			continue
 		}
 		g.n++

@@ -3,7 +3,6 @@ package tui
 import (
 	"testing"
 
-	"lane/pkg/control"
 	"lane/tui/internal/scene"
 )
 
@@ -12,7 +11,7 @@ import (
 func BenchmarkGraph(b *testing.B) {
 	u := &user{m: newModel(Options{Now: scene.Now})}
 	m := u.m.batch(batchMsg{at: scene.Now(), rows: scene.Stream(1, ringSize)})
-	m.status = control.Status{}
+	m.status = scene.Status()
 	b.ReportAllocs()
 	for b.Loop() {
 		m.drawn = 0

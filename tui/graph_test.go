@@ -10,18 +10,23 @@ import (
 	"lane/tui/internal/scene"
 )
 
-func graphOf(rows []traffic.Exchange, here string) graph {
-	return newGraph(func(yield func(*traffic.Exchange) bool) {
+func graphOf(rows ...traffic.Exchange) graph {
+	s := scene.Status()
+	return newGraph(each(rows), scene.Now(), endsOf(&s))
+}
+
+func each(rows []traffic.Exchange) func(func(*traffic.Exchange) bool) {
+	return func(yield func(*traffic.Exchange) bool) {
 		for i := range rows {
 			if !yield(&rows[i]) {
 				return
 			}
 		}
-	}, scene.Now(), nil, here)
+	}
 }
 
 func TestGraph(t *testing.T) {
-	g := graphOf(scene.Hour(), "10.2.0.77")
+	g := graphOf(scene.Hour()...)
 	for k, n := range map[edge]uint64{
 		{"10.2.0.9", "orders", "LANE"}: 145, {"orders", "ledger", "BASE~fb"}: 145, {"orders", "users", "BASE~fb"}: 101,
 		{"orders", "users", "LANE"}: 44, {"10.2.0.44", "orders", "GUARD"}: 37, {"me", "inventory", "BASE"}: 15,
@@ -38,25 +43,6 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// One call of ours that ends in our own process is one, and what is old is none.
-func TestGraphCountsOnce(t *testing.T) {
-	at := scene.Now().Add(-time.Minute)
-	call := traffic.Exchange{Start: at, Front: traffic.FrontForward, Service: "orders", Kind: lane.KindLaneMatch, Lane: "dev-alice", Status: 200}
-	arrives := traffic.Exchange{Start: at, Front: traffic.FrontGuard, From: "10.2.0.77:5000", Service: "orders", Guard: traffic.GuardPassed, Kind: lane.KindLaneMatch, Lane: "dev-alice", Status: 200}
-	other := arrives
-	other.From = "10.2.0.9:5000"
-	old := call
-	old.Start = scene.Now().Add(-6 * time.Minute)
-	g := graphOf([]traffic.Exchange{old, call, arrives, other}, "10.2.0.77")
-	if g.n != 2 || g.edges[edge{"me", "orders", "LANE"}].n != 1 || g.edges[edge{"10.2.0.9", "orders", "LANE"}].n != 1 {
-		t.Errorf("%d calls, %v", g.n, g.edges)
-	}
-	// The twin: without the call, the arrival is all that was seen.
-	if g := graphOf([]traffic.Exchange{arrives}, "10.2.0.77"); g.n != 1 {
-		t.Errorf("%d calls", g.n)
-	}
-}
-
 // What lane itself had to answer is an error of neither side; what failed at an
 // instance is one of that instance's.
 func TestGraphErrorsOfNobody(t *testing.T) {
@@ -66,7 +52,7 @@ func TestGraphErrorsOfNobody(t *testing.T) {
 	}
 	rows := []traffic.Exchange{row(lane.CodeTagInvalid, "", lane.KindError, ""), row(lane.CodeNoInstances, "", lane.KindError, ""),
 		row(lane.CodeNoInstances, "dev-alice", lane.KindError, "")}
-	g := graphOf(rows, "")
+	g := graphOf(rows...)
 	if g.nobody != 3 || g.n != 3 || len(g.services) != 0 {
 		t.Errorf("%d of nobody, %d calls, %v", g.nobody, g.n, g.services)
 	}
@@ -76,13 +62,13 @@ func TestGraphErrorsOfNobody(t *testing.T) {
 	at503 := []traffic.Exchange{{Start: at, Front: traffic.FrontForward, Service: "users", Kind: lane.KindBaseline, Status: 503, Addr: "10.2.0.1:80", Instance: "users-1"},
 		row(lane.CodeNoInstances, "", lane.KindBaseline, "10.2.0.1:80"), row(lane.CodeNoInstances, "dev-alice", lane.KindLaneMatch, "10.2.0.2:80"),
 		row(lane.CodeNoInstances, "dev-alice", lane.KindFallback, "10.2.0.1:80")}
-	g = graphOf(at503, "")
+	g = graphOf(at503...)
 	if s := g.services["users"]; g.nobody != 0 || s == nil || s.base.failed != 3 || s.lane.failed != 1 {
 		t.Errorf("%d of nobody, %+v", g.nobody, s)
 	}
 	mine := row(lane.CodeNoInstances, "dev-alice", lane.KindLaneMatch, "")
 	mine.Front = traffic.FrontGuard
-	if g := graphOf([]traffic.Exchange{mine}, ""); g.nobody != 0 || g.in("users").failed != 1 {
+	if g := graphOf(mine); g.nobody != 0 || g.in("users").failed != 1 {
 		t.Errorf("%d of nobody: the guard was reached", g.nobody)
 	}
 	newUser(t, 80, 24).status().rows(at503...).keys("g").wantScreen("LANE AGAINST BASELINE", "not:served by nobody")

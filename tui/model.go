@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"slices"
 	"time"
 
@@ -295,14 +294,7 @@ func (m model) drawGraph() model {
 	if m.drawn == m.list.next && m.graph.to.Equal(at) {
 		return m
 	}
-	own, here := map[string]bool{}, ""
-	for _, s := range m.status.Services {
-		own[s.Name] = true
-		if host, _, err := net.SplitHostPort(s.Guard); err == nil {
-			here = host
-		}
-	}
-	m.graph, m.drawn = newGraph(m.list.rows, at, own, here), m.list.next
+	m.graph, m.drawn = newGraph(m.list.rows, at, endsOf(&m.status)), m.list.next
 	return m
 }
 
