@@ -460,7 +460,7 @@ func problems(s control.Status, now time.Time, t text) []problem {
 				bad(name+": nothing listens on "+t.clean(v.Local, 64)+"; its lane callers get errors", "")
 			}
 		case control.StateUnconfirmed:
-			if !lost { // it is what a lost tunnel means
+			if !lost && s.Registry.Removed.IsZero() { // it is what a lost tunnel means, and a registry that is away
 				bad(name+": not confirmed by the registry", note(v.Note, t))
 			}
 		case control.StateUnproved:

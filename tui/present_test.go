@@ -254,6 +254,7 @@ func TestProblems(t *testing.T) {
 			s.Relay = &control.RelayStatus{State: control.RelayLost, Removed: scene.Now(), Gone: scene.Now()}
 		}, "!! relay LOST: the lane's callers get errors until it is back\n   Trying again now.\n   Outbound proxy  still working"},
 		{"a registry that only this machine cannot reach", func(s *control.Status) {
+			s.Services[0].State = control.StateUnconfirmed // as it follows
 			s.Registry.State, s.Registry.Critical, s.Registry.Removed = registryUnreachable, scene.Now(), scene.Now().Add(90*time.Second)
 		}, "!! registry 127.0.0.1:8500 does not answer; routing by what was last known\n" +
 			"   If it lives for others: orders, payments critical, removed in <= 90s"},
