@@ -220,6 +220,18 @@ func TestReaderHead(t *testing.T) {
 	if _, err := NewReader(strings.NewReader("")).Head(64<<10, nil); !errors.Is(err, io.EOF) {
 		t.Errorf("no head: %v", err)
 	}
+	// What begins no head is not waited for to its end.
+	for first, want := range map[string]string{
+		"\x16\x03\x01": "it is TLS, where HTTP is spoken without it", "\x15\x03\x01": "it is TLS, where HTTP is spoken without it",
+		"\x00": "it does not begin as HTTP does", "{": "it does not begin as HTTP does", "\r\n\x16": "it is TLS, where HTTP is spoken without it",
+		"PUT": "", "\r": "", "\r\n": "",
+	} {
+		more := errors.New("it waits for more")
+		_, err := NewReader(io.MultiReader(strings.NewReader(first), iotest.ErrReader(more))).Head(64<<10, nil)
+		if got := errors.Is(err, more); got != (want == "") || !got && err.Error() != want {
+			t.Errorf("%q: %v", first, err)
+		}
+	}
 	// It waits only when it has to, and says so once.
 	waits := 0
 	r := NewReader(iotest.OneByteReader(strings.NewReader(reqLine + "\r\n")))

@@ -105,6 +105,9 @@ func (r *Reader) Head(limit int, wait func()) (string, error) {
 			r.Discard(n)
 			return head, nil
 		}
+		if err := beginning(b); err != nil {
+			return "", err
+		}
 		if seen = max(len(b)-3, 0); len(b) >= limit {
 			return "", ErrHeadTooLarge
 		}
@@ -120,6 +123,20 @@ func (r *Reader) Head(limit int, wait func()) (string, error) {
 		}
 	}
 }
+
+// beginning refuses what no head begins with, which would be waited for in vain.
+func beginning(b []byte) error {
+	switch {
+	case len(b) == 0, b[0] == '\r', b[0] == '\n', tokens[b[0]]:
+		return nil
+	case b[0] == recordHandshake, b[0] == recordAlert:
+		return bad("it is TLS, where HTTP is spoken without it")
+	}
+	return bad("it does not begin as HTTP does")
+}
+
+// Types of the record that a TLS connection begins with (RFC 8446, 5.1).
+const recordHandshake, recordAlert = 0x16, 0x15
 
 // headEnd is the length of the head that b begins with, 0 if its end is not
 // there. from is where no end begins before.

@@ -138,8 +138,12 @@ func (e *entry) refused(c *call, plain bool) *Problem {
 			Message: "two servers could read this path in two ways: " + clip(c.target.path(), maxURL),
 			Hint:    "leave . and .. out; a route or a rule tells /, //, \\ and %2F apart here"}
 	case e.route == nil:
+		what := c.asked + c.target.path()
+		if c.target == "*" {
+			what = c.asked + " as a whole (OPTIONS *)"
+		}
 		return &Problem{Code: CodeNoRoute, status: http.StatusNotFound,
-			Message: "no route for " + c.asked + c.target.path(), Hint: "see the gateway's routes"}
+			Message: "no route for " + what, Hint: "see the gateway's routes"}
 	case e.color.Refuse:
 		return &Problem{Code: lane.CodeTagInvalid, Reason: lane.ReasonTagInvalid, Service: e.route.Service,
 			Message: "the request's tag is no lane's name: " + c.got.Raw, Hint: "names are a-z, 0-9 and -, as in dev-alice"}

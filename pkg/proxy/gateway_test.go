@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -272,6 +274,32 @@ func TestGatewayRoutes(t *testing.T) {
 				t.Errorf("as %s", b.last.RequestURI)
 			}
 		}
+	}
+}
+
+// OPTIONS * is about a server as a whole: it goes where everything of a host goes.
+func TestGatewayOptionsStar(t *testing.T) {
+	got := make(chan string, 1)
+	origin := scripted(t, func(_ int, conn net.Conn, br *bufio.Reader) {
+		head := readText(br)
+		got <- head[:strings.IndexByte(head+"\r", '\r')]
+		fmt.Fprint(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+	})
+	e := newEntrance(t, "rules: []\n",
+		Route{Service: "all", Upstreams: map[lane.Name]string{"": origin}},
+		Route{Host: "part.test", Prefix: "/api", Service: "order-service"},
+		Route{Host: "shop.test", Prefix: "/api", Service: "order-service"})
+	_, br := raw(t, e.gateway, "OPTIONS * HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+	if a := response(t, br, "OPTIONS"); a.status != 204 {
+		t.Errorf("%+v", a)
+	}
+	if line := <-got; line != "OPTIONS * HTTP/1.1" {
+		t.Errorf("asked %q", line)
+	}
+	e = newEntrance(t, "rules: []\n", Route{Host: "shop.test", Prefix: "/api", Service: "order-service"})
+	_, br = raw(t, e.gateway, "OPTIONS * HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+	if a := response(t, br, "OPTIONS"); a.status != 404 || !strings.Contains(a.body, "no route for shop.test as a whole (OPTIONS *)") {
+		t.Errorf("%+v", a)
 	}
 }
 

@@ -284,7 +284,7 @@ func (l *line) malformed(err error) {
 	l.up.Reset(l.in, http1.NoBody, 0)
 	t := l.srv.t
 	c := &call{t: t, asked: l.target}
-	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Proto: "HTTP/1.1"}
+	c.ex = traffic.Exchange{Start: t.now(), Front: l.srv.front, From: l.from, Proto: "HTTP/1.1", Note: wrong.Why}
 	l.refuse(c, badRequest(wrong), nil)
 	l.linger()
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +37,32 @@ func TestEmptyLines(t *testing.T) {
 			if want == 200 {
 				<-heads
 			}
+		}
+	}
+}
+
+// TLS at a port that speaks HTTP without it is refused at once, and recorded.
+func TestTLSAtAPlainPort(t *testing.T) {
+	origin, _ := rawOrigin(t, okClose)
+	e := newEnv(t, nil)
+	e.reg.set(service("svc", instance("s", origin, "dev-alice")))
+	for _, at := range threeWays(t, e, origin) {
+		if at.before != "" {
+			continue // there it is a tunnel
+		}
+		seen := e.log.Last()
+		conn, err := net.Dial("tcp", at.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(testLimit))
+		var no tls.RecordHeaderError
+		if err := tls.Client(conn, &tls.Config{ServerName: "svc", MinVersion: tls.VersionTLS12}).Handshake(); !errors.As(err, &no) {
+			t.Errorf("%s: %v", at.name, err)
+		}
+		if ex := e.exchange(seen + 1); ex.Code != CodeBadRequest || !strings.Contains(ex.Note, "it is TLS") {
+			t.Errorf("%s: recorded %q %q", at.name, ex.Code, ex.Note)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (r *routes) at(host, path string) *Route {
 			!(strings.HasPrefix(one.Host, "*.") && strings.HasSuffix(host, one.Host[1:]) && len(host) >= len(one.Host)) {
 			continue
 		}
-		if strings.HasPrefix(path, one.Prefix) && (len(path) == len(one.Prefix) || path[len(one.Prefix)] == '/') {
+		if one.Prefix == "" || strings.HasPrefix(path, one.Prefix) && (len(path) == len(one.Prefix) || path[len(one.Prefix)] == '/') {
 			return one
 		}
 	}
