@@ -44,6 +44,8 @@ type dialer struct {
 	self *ownAddrs
 	// via, if set, makes the connections in place of the network.
 	via func(ctx context.Context, addr string) (net.Conn, error)
+	// barred, if set, says why an address is not dialled.
+	barred func(ctx context.Context, addr string) error
 }
 
 // LinkError says that a tunnel broke under a connection, or that there is none, or
@@ -78,9 +80,12 @@ func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error
 		}
 		return conn, nil
 	}
-	nd := net.Dialer{Timeout: d.timeout, Control: func(_, resolved string, _ syscall.RawConn) error {
+	nd := net.Dialer{Timeout: d.timeout, ControlContext: func(ctx context.Context, _, resolved string, _ syscall.RawConn) error {
 		if d.self.has("", resolved) {
 			return errSelf
+		}
+		if d.barred != nil {
+			return d.barred(ctx, resolved)
 		}
 		return nil
 	}}

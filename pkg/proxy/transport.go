@@ -79,6 +79,9 @@ type Config struct {
 	Away func() bool
 	// Self are addresses of our own listeners, host:port. The fronts add theirs.
 	Self []string
+	// Barred, if set, says why nobody is led to an address, which an instance has in the
+	// registry or its name there has led to; nil where nothing speaks against it.
+	Barred func(ctx context.Context, addr string) error
 	// Resolves reports whether the local resolver knows a name; nil asks the
 	// system's.
 	Resolves func(ctx context.Context, host string) bool
@@ -193,7 +196,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	if t.upstream, err = newUpstream(cfg.Upstream, &t.self); err != nil {
 		return nil, err
 	}
-	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self}
+	t.near = dialer{timeout: orDefault(cfg.DialTimeout, 3*time.Second), self: &t.self, barred: cfg.Barred}
 	t.far = dialer{timeout: orDefault(cfg.DialTimeout, 10*time.Second), self: &t.self}
 	t.marks = newMarks(t.carriers, &t.sources)
 	if cfg.Via != nil {

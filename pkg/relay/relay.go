@@ -134,6 +134,7 @@ type relay struct {
 
 	datacenter string // of the registry; "" where the token may not read that
 	announced  atomic.Pointer[string]
+	agents     atomic.Pointer[consul.Agents] // as last asked
 
 	mu     sync.Mutex
 	claims map[key]*served
@@ -188,6 +189,7 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, o.Listener.Close())
 	}
 	r.datacenter = o.Client.OwnDatacenter(ctx)
+	r.learnAgents(ctx)
 	// What stands behind the tunnel ends behind it: the end of a claim needs it.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -244,7 +246,7 @@ func (r *relay) prepare() error {
 		return err
 	}
 	r.transport, err = proxy.NewTransport(proxy.Config{Registry: o.Watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller, Sticky: o.Sticky,
-		Log: o.Log, Meter: o.Meter, Now: o.Now, Logger: o.Logger, Self: append(slices.Clone(o.Own), o.Listener.Addr().String())})
+		Log: o.Log, Meter: o.Meter, Now: o.Now, Logger: o.Logger, Barred: r.barred, Self: append(slices.Clone(o.Own), o.Listener.Addr().String())})
 	if err != nil {
 		return err
 	}
@@ -364,7 +366,8 @@ func (r *relay) over(h tunnel.Holder) bool {
 }
 
 // inUse keeps the services of all claims watched, for as long as they are claimed: what is
-// not the lane's goes to their baseline, also while the registry cannot be asked.
+// not the lane's goes to their baseline, also while the registry cannot be asked. Where
+// the registry listens is asked as often.
 func (r *relay) inUse(ctx context.Context) error {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
@@ -377,6 +380,7 @@ func (r *relay) inUse(ctx context.Context) error {
 		for _, e := range r.all() {
 			e.use()
 		}
+		r.learnAgents(ctx)
 	}
 }
 

@@ -440,6 +440,9 @@ func TestTheWayOut(t *testing.T) {
 	w.register("named", "named-1", "relay.test.example:80")
 	w.register("own", "own-1", admin)
 	w.register("own", "own-2", r.addr)
+	w.register("evil", "evil-1", w.addr)
+	w.register("evil", "evil-2", "127.0.0.1:8300")
+	w.register("evil", "evil-3", strings.Replace(w.addr, "127.0.0.1", "127.0.0.2", 1))
 	w.register("dead", "dead-1", "127.0.0.1:1")
 	w.register("consul", "consul-1", says(t, "consul"))
 	l := w.laptop(r.addr, w.token(w.grant(nil)), "box", "127.0.0.1:1")
@@ -461,6 +464,9 @@ func TestTheWayOut(t *testing.T) {
 		{"own", "own-1", 403},
 		{"own", "own-2", 403},
 		{"consul", "consul-1", 403},
+		{"evil", "evil-1", 403}, // Consul under another name
+		{"evil", "evil-2", 403},
+		{"evil", "evil-3", 403},
 		{"lane-relay", "lane-relay-1", 403},
 		{"dead", "dead-1", 502},
 	} {
@@ -485,6 +491,27 @@ func TestTheWayOut(t *testing.T) {
 			t.Errorf("%s %q: %v %q, want %d", c.service, c.instance, err, body, c.code)
 		}
 	}
+}
+
+// A guard at the relay can be called by the way out, and sends on to the baseline what
+// is of no lane: that is no way to Consul or to a cloud's metadata either.
+func TestAGuardLeadsNobodyToConsul(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		w := newWorld(t, addr)
+		r := w.relay("one", nil)
+		l := w.laptop(r.addr, w.token(w.grant(nil)), "box", says(t, "laptop"))
+		if got := get(l.hold(w.claim())[facts.Address], ""); got != "baseline" {
+			t.Errorf("an application: %s", got)
+		}
+		for i, to := range []string{w.addr, "169.254.169.254:80"} {
+			c := w.claim()
+			c.ID, c.Service = fmt.Sprint("evil", i), consultest.Name(t, fmt.Sprint("evil", i))
+			w.register(c.Service, c.Service+"-1", to)
+			if got := get(l.hold(c)[facts.Address], ""); got != "502 E_UPSTREAM_CONNECT" {
+				t.Errorf("%s: %s", to, got)
+			}
+		}
+	})
 }
 
 func TestPlainTCPIsExposedByItsIsolatedName(t *testing.T) {
