@@ -398,6 +398,14 @@ func TestGCPlanOfWhatARelayHolds(t *testing.T) {
 	}
 }
 
+func TestGCPlanOfAnActivityWithoutItsClaim(t *testing.T) {
+	r := consul.Remains{Activity: []consul.Activity{{Lane: "dev-alice", Service: "orders"}}}
+	items := planGC(r, machine{})
+	if len(items) != 1 || items[0].Kind != gcKey || items[0].ID != "lane/activity/dev-alice/orders" || items[0].do == nil {
+		t.Errorf("%+v", items)
+	}
+}
+
 // eachRegistry runs a test with each kind of registry, a new one each time.
 func eachRegistry(t *testing.T, f func(t *testing.T, addr string)) {
 	t.Helper()

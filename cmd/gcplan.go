@@ -18,7 +18,7 @@ import (
 const (
 	gcInstance = "instance"
 	gcClaim    = "claim" // held by the registry's session of a process, or of a relay, that has died
-	gcKey      = "key"   // of a claim that nobody holds
+	gcKey      = "key"   // of a claim that nobody holds, or of one's last activity
 	gcSocket   = "socket"
 	gcLog      = "log"
 )
@@ -141,6 +141,10 @@ func planGC(r consul.Remains, m machine) (items []gcItem) {
 			continue
 		}
 		items = append(items, it)
+	}
+	for _, a := range r.Activity {
+		items = append(items, gcItem{Kind: gcKey, Lane: string(a.Lane), Service: a.Service, ID: a.Key(), Why: "it tells when a claim was last active that is gone",
+			do: func(ctx context.Context, c *consul.Client) error { return c.RemoveActivity(ctx, a) }})
 	}
 	for i, e := range r.Entries {
 		if i > 0 && r.Entries[i-1].ID == e.ID && r.Entries[i-1].Node == e.Node {

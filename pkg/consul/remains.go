@@ -36,6 +36,8 @@ type Held struct {
 type Remains struct {
 	Entries []Entry
 	Claims  []Held
+	// Activity are the last activities that no claim is left of.
+	Activity []Activity
 	// Relays are the IDs of all registered relays, healthy or not; read only where a
 	// claim names one.
 	Relays []string
@@ -61,6 +63,15 @@ func (c *Client) Remains(ctx context.Context) (Remains, error) {
 	})
 	if err != nil {
 		return r, err
+	}
+	all, err := c.activities(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, a := range all {
+		if !slices.ContainsFunc(r.Claims, func(h Held) bool { return h.Lane == a.Lane && h.Service == a.Service }) {
+			r.Activity = append(r.Activity, a)
+		}
 	}
 	names, err := c.serviceNames(ctx, "lane in ServiceMeta")
 	if err != nil {

@@ -48,7 +48,6 @@ type Session struct {
 	former string                // the one before, until it has surely ended; "" is none
 	own    map[string]lane.Claim // by key
 	closed bool
-	active map[string]bool      // the keys of last activity that may be ours
 	astray map[string]time.Time // by key: when a claim was last sent of which nobody knows what became
 }
 
@@ -64,7 +63,7 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	if o.TTL < 10*time.Second || o.TTL > 24*time.Hour {
 		return nil, &ValidationError{Field: "claim TTL", Value: o.TTL.String(), Why: "Consul takes 10s to 24h"}
 	}
-	s := &Session{c: c, o: o, own: map[string]lane.Claim{}, active: map[string]bool{}, astray: map[string]time.Time{}, watching: newStarts(), suspect: make(chan struct{}, 1)}
+	s := &Session{c: c, o: o, own: map[string]lane.Claim{}, astray: map[string]time.Time{}, watching: newStarts(), suspect: make(chan struct{}, 1)}
 	id, err := s.open(ctx)
 	if err != nil {
 		return nil, err
@@ -220,7 +219,7 @@ func (s *Session) Release(ctx context.Context, l lane.Name, service string) erro
 	late := time.Since(s.astray[key]) < astrayFor
 	delete(s.astray, key)
 	s.mu.Unlock()
-	s.inactive(ctx, l, service, id)
+	s.c.inactive(ctx, l, service, id)
 	gone, err := s.drop(ctx, key, service, id)
 	if !late {
 		return err

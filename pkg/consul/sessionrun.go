@@ -62,6 +62,9 @@ func (s *Session) Run(ctx context.Context) error {
 			return nil
 		case errors.As(err, &lost) && s.o.Lost != nil:
 			s.forget(lost)
+			// What it wrote is of no claim now; what the next holder wrote has his lock.
+			key := activityKey(lost.Lane, lost.Service)
+			s.c.removeActivity(ctx, key, key, s.ID())
 			s.o.Lost(lost)
 			s.Check() // the others have not been looked at
 		case errors.As(err, &lost):

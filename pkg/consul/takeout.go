@@ -81,6 +81,7 @@ func (c *Client) setDraining(ctx context.Context, in lane.Instance, draining boo
 // by that. It does nothing when another holds it by now.
 func (c *Client) DropClaim(ctx context.Context, cl lane.Claim) error {
 	key := claimKey(cl.Lane, cl.Service)
+	c.inactive(ctx, cl.Lane, cl.Service, cl.Session)
 	_, err := c.txnNeeding(ctx, "drop the claim on "+cl.Service, `key:write on the prefix "lane/declared/"`,
 		&api.KVTxnOp{Verb: api.KVCheckSession, Key: key, Session: cl.Session},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: key})
