@@ -11,6 +11,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"lane/pkg/lane"
 	"lane/pkg/traffic"
 )
 
@@ -128,6 +129,7 @@ type graph struct {
 	nobody   uint64          // calls that lane itself had to answer: nobody served them
 	left     uint64          // calls of that time that are not in the list: they came too fast
 	each     float64         // for how many calls each in the list stands
+	short    bool            // what came before the list may belong to that time
 }
 
 const edgesMost = 300
@@ -145,9 +147,17 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, s ends) gr
 	since := now.Add(-graphSpan)
 	visits := map[string][]visit{}
 	var before, listed uint64
+	first, whole := true, false
 	for e := range rows {
 		seq := before
 		before = e.Seq
+		if first {
+			// Rows stand in the order in which they ended: if the first one ended before
+			// that time, all that began in it is here.
+			whole = e.Start.Add(e.Took).Before(since)
+			g.short = !whole && e.Seq > 1
+			first = false
+		}
 		if e.Start.Before(since) {
 			continue
 		}
@@ -161,6 +171,9 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, s ends) gr
 		if g.from.IsZero() || e.Start.Before(g.from) {
 			g.from = e.Start
 		}
+	}
+	if whole && listed > 0 {
+		g.from = since
 	}
 	g.each = float64(listed+g.left) / float64(max(listed, 1))
 	g.to = now
@@ -219,10 +232,11 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, s ends) gr
 
 // unserved says that an exchange reached neither the lane nor the baseline: lane itself
 // answered, before it had an instance. What came to a guard by its lane has reached
-// the lane, if not the process.
+// the lane, if not the process; and a lane that has instances, of which none is well,
+// is a lane that failed.
 func unserved(e *traffic.Exchange) bool {
 	return traffic.Route(e) == traffic.RouteError && e.Addr == "" && e.Instance == "" &&
-		(e.Front != traffic.FrontGuard || e.Lane == "")
+		(e.Lane == "" || e.Front != traffic.FrontGuard && e.Code != lane.CodeLaneUnhealthy)
 }
 
 func (g *graph) edge(k edge) *figures {
@@ -369,11 +383,7 @@ func (m *model) graphText(w int) []cell {
 		return p.lines
 	}
 	span := g.span()
-	over := "the last " + age(span.long)
-	if m.list.n == ringSize && span.long < graphSpan {
-		over += " (the newest " + count(ringSize) + " rows)"
-	}
-	p.put(0, "WHO CALLED WHOM in "+over, bold)
+	p.put(0, "WHO CALLED WHOM in "+m.spanWord(), bold)
 	if g.left > 0 {
 		p.put(0, count(g.left)+" more came too fast for the list. Rates are of all, CALLS of those listed.", warnText)
 	}
@@ -395,6 +405,15 @@ func (m *model) graphText(w int) []cell {
 	}
 	p.blank()
 	return append(p.lines, m.sidesLines(w, span)...)
+}
+
+// spanWord is the time that the figures are of, and why it is not all of it.
+func (m *model) spanWord() string {
+	s := "the last " + lasted(m.graph.span().long)
+	if m.graph.short {
+		s += " (the newest " + plural(m.list.n, "row") + ")"
+	}
+	return s
 }
 
 // branchLine draws one edge: +-- orders, its route with its mark, its figures.

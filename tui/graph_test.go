@@ -2,9 +2,11 @@ package tui
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/traffic"
 	"lane/tui/internal/scene"
@@ -166,5 +168,66 @@ func TestGraphOfAListWithGaps(t *testing.T) {
 	one, ten := rate.FindStringSubmatch(whole), rate.FindStringSubmatch(u.screen())
 	if one == nil || ten == nil || one[1] != "1.4" || ten[1] != "14" || one[2] != ten[2] {
 		t.Errorf("%q became %q:\n%s\n%s", one, ten, whole, u.screen())
+	}
+}
+
+// The graph goes back five minutes where the list does, and says how far it does not.
+func TestGraphGoesBack(t *testing.T) {
+	age := func(n int, d time.Duration) []traffic.Exchange { // the last one now
+		rows := calls(n)
+		for i := range rows {
+			rows[i].Start = scene.Now().Add(-time.Duration(n-1-i) * d)
+		}
+		return rows
+	}
+	gone := func(rows []traffic.Exchange) []traffic.Exchange { // others came before them
+		for i := range rows {
+			rows[i].Seq += 100
+		}
+		return rows
+	}
+	long := gone(age(61, time.Second)) // the first one has lasted for an hour
+	long[0].Start, long[0].Took = long[1].Start.Add(-time.Hour), time.Hour
+	for name, c := range map[string]struct {
+		rows []traffic.Exchange
+		want string
+	}{
+		"a young session":         {age(11, time.Second), "in the last 10s"},
+		"nearly all":              {age(291, time.Second), "in the last 4m50s"},
+		"one before that time":    {age(400, time.Second), "in the last 5m"},
+		"others before the list":  {gone(age(11, time.Second)), "in the last 10s (the newest 11 rows)"},
+		"all of it, and more":     {gone(age(400, time.Second)), "in the last 5m"},
+		"a full list":             {gone(age(ringSize, 20*time.Millisecond)), "in the last 1m30s (the newest 5,000 rows)"},
+		"a full list of an hour":  {gone(age(ringSize, time.Second)), "in the last 5m"},
+		"one that lasted an hour": {long, "in the last 59s (the newest 61 rows)"},
+	} {
+		u := newUser(t, 120, 40).status().rows(c.rows...).keys("g")
+		if got, _, _ := strings.Cut(u.m.graphText(118)[0].text, "\n"); got != "WHO CALLED WHOM "+c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		u.keys("esc", "s").wantScreen("p50 1 ms, p95 1 ms, " + c.want)
+	}
+}
+
+// A lane of which no instance is well has failed its calls; one that nobody has has not.
+func TestGraphOfAClosedPort(t *testing.T) {
+	at := scene.Now().Add(-time.Minute)
+	down := traffic.Exchange{Seq: 1, Start: at, Front: traffic.FrontForward, Service: "orders", Lane: "dev-alice", Kind: lane.KindError, Code: lane.CodeLaneUnhealthy, Status: 503}
+	none := down
+	none.Code, none.Service = lane.CodeLaneNoMatch, "payments"
+	g := graphOf(down, none)
+	if f := g.in("orders"); f.n != 1 || f.errors() != "100%" || g.nobody != 1 || g.in("payments").n != 0 {
+		t.Errorf("%+v, %d of nobody", f, g.nobody)
+	}
+	closed := func(s *control.Status) { s.Services[0].State = control.StateLocalClosed }
+	u := newUser(t, 140, 40).status(closed).rows(down)
+	u.wantScreen(`LOCAL PORT CLOSED    0.02    100%`).keys("s").wantScreen("0.02 requests/s in the lane, 100% failed", "none in the lane in the last 5 minutes")
+}
+
+func TestLasted(t *testing.T) {
+	for d, want := range map[time.Duration]string{-1: "0s", 59 * time.Second: "59s", time.Minute: "1m", 119 * time.Second: "1m50s", 5 * time.Minute: "5m", 599 * time.Second: "9m50s", 10 * time.Minute: "10m", 3 * time.Hour: "3h"} {
+		if got := lasted(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
 	}
 }

@@ -77,7 +77,7 @@ func (m *model) servicesText(w int) []cell {
 		p.field("Registry", registered(v), plain)
 		p.field("Claim", m.claimWord(&v), classOfClaim(v.Claim))
 		if f := m.graph.in(v.Name); f.n > 0 {
-			p.field("Traffic", f.perSecond(m.graph.span())+" requests/s in the lane, "+f.errors()+" failed, p50 "+f.quantile(.5)+" ms, p95 "+f.quantile(.95)+" ms, in the last "+age(m.graph.span().long), plain)
+			p.field("Traffic", f.perSecond(m.graph.span())+" requests/s in the lane, "+f.errors()+" failed, p50 "+f.quantile(.5)+" ms, p95 "+f.quantile(.95)+" ms, in "+m.spanWord(), plain)
 		} else {
 			p.field("Traffic", "none in the lane in the last 5 minutes", plain)
 		}

@@ -190,6 +190,20 @@ func age(d time.Duration) string {
 	return strconv.FormatInt(int64(d/(24*time.Hour)), 10) + "d"
 }
 
+// lasted is a span of some minutes, in steps of ten seconds: 34s, 1m50s, 5m; a longer one
+// as age has it.
+func lasted(d time.Duration) string {
+	d = max(d, 0)
+	if d < time.Minute || d >= 10*time.Minute {
+		return age(d)
+	}
+	s := strconv.FormatInt(int64(d/time.Minute), 10) + "m"
+	if rest := d % time.Minute / (10 * time.Second); rest > 0 {
+		s += strconv.FormatInt(int64(rest)*10, 10) + "s"
+	}
+	return s
+}
+
 // size is a number of bytes: 412 B, 1.2 kB, 3.4 MB.
 func size(n int64) string {
 	switch f := float64(n); {
