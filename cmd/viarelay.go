@@ -66,7 +66,11 @@ func named(s *config.Settings, key string) string { return key + " (" + s.Source
 func (f *factory) relayToken(s *config.Settings) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		if v := f.getenv(relayTokenVar); v != "" {
-			return v, nil
+			text, err := token.Text(relayTokenVar, v)
+			if err != nil {
+				return "", &noTokenError{err}
+			}
+			return text, nil
 		}
 		switch {
 		case s.RelayTokenFile == "" && s.RelayCertFile != "":

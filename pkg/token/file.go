@@ -192,9 +192,15 @@ func Read(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := strings.TrimSpace(string(b))
-	if text == "" || strings.ContainsAny(text, " \t\r\n") {
-		return "", fmt.Errorf("%s holds no token: it is to be one line", path)
+	return Text(path, string(b))
+}
+
+// Text is the token that something holds, without the line end behind it. What has more
+// than one line no request could bear.
+func Text(holder, held string) (string, error) {
+	text := strings.TrimSpace(held)
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", fmt.Errorf("%s holds no token: it is to be one line", holder)
 	}
 	return text, nil
 }

@@ -258,6 +258,9 @@ func TestATokensFile(t *testing.T) {
 		{"all read", "abc.def.ghi", 0o604, "read by others"},
 		{"empty", "\n", 0o600, "no token"},
 		{"two lines", "abc\ndef\n", 0o600, "no token"},
+		{"a line end of Windows", "abc.def.ghi\r\n", 0o600, ""},
+		{"a control character", "abc.\x01def", 0o600, "no token"},
+		{"no character of a token's", "abc.d\u00e9f", 0o600, "no token"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_ = os.Remove(path)
