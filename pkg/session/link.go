@@ -449,6 +449,16 @@ func (l *link) up() error {
 	return fmt.Errorf("the relay is %s", l.word())
 }
 
+// met reports whether there ever was a tunnel: without one nothing has been registered.
+func (l *link) met() bool {
+	select {
+	case <-l.first:
+		return true
+	default:
+		return false
+	}
+}
+
 // word is the state as it is shown. The caller holds mu.
 func (l *link) word() string {
 	if l.state == control.RelayReconnecting && l.s.o.Now().Sub(l.since) > graceOfRelay {
@@ -732,6 +742,9 @@ func (f *far) Drain(context.Context) error {
 
 // Deregister implements standing: it returns when the relay has removed it.
 func (f *far) Deregister(ctx context.Context) error {
+	if !f.l.met() {
+		return nil
+	}
 	name, id, _, _ := f.where()
 	err := f.l.agent.Release(ctx, f.claim.ID)
 	if err == nil || f.isLost() {

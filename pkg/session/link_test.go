@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
@@ -178,9 +179,16 @@ func TestNoRelay(t *testing.T) {
 			by := *good
 			c.change(&by)
 			o.Relay = &by
+			var said bytes.Buffer
+			o.Log = slog.New(slog.NewTextHandler(&said, nil))
 			o = session.Impatient(o, 2*time.Second) // nothing comes, however long it waits
-			if err := run(t, o).wait(); !c.want(err) {
+			err := run(t, o).wait()
+			if !c.want(err) {
 				t.Errorf("Run = %v", err)
+			}
+			var left *session.LeftBehindError
+			if errors.As(err, &left) || strings.Contains(said.String(), "waiting for the relay") {
+				t.Errorf("nothing was registered, and it is waited for: %v, %s", err, &said)
 			}
 		})
 	}

@@ -93,7 +93,7 @@ const forcedAnswer = 2 * time.Second
 // askRelay is ctx, which a forced end ends too where a relay is asked to remove what it
 // has registered. One that is away is waited for, and that is said.
 func (s *session) askRelay(ctx context.Context) (context.Context, func()) {
-	if s.link == nil || len(s.services) == 0 {
+	if s.link == nil || len(s.services) == 0 || !s.link.met() {
 		return ctx, func() {}
 	}
 	if err := s.link.up(); err != nil {
