@@ -241,11 +241,17 @@ func runTokenRevoke(ctx context.Context, f *factory, ids []string, user string) 
 		if relay.ByCertificate(id) {
 			r.Expires = time.Time{} // it is not known, and no relay may take it for over
 		}
-		if i := slices.IndexFunc(all, func(g token.Grant) bool { return g.ID == id }); i >= 0 {
+		i := slices.IndexFunc(all, func(g token.Grant) bool { return g.ID == id })
+		if i >= 0 {
 			r.User, r.Expires = all[i].User, all[i].Expires
 		}
 		if err := client.Revoke(ctx, r); err != nil {
 			return err
+		}
+		if i < 0 && !relay.ByCertificate(id) { // a certificate's is made nowhere
+			if _, err := fmt.Fprintf(f.io.Err, "lane: no token %s was made on this machine, or it has long ended: it is revoked if one bears that ID; `lane relay token list` shows those made here\n", id); err != nil {
+				return err
+			}
 		}
 		if _, err := fmt.Fprintln(f.io.Out, "revoked "+id); err != nil {
 			return err
