@@ -7,10 +7,19 @@ func (m *model) newsLines(n int) []string {
 	var out []string
 	h := m.status.History
 	for i := len(h) - 1; i >= 0 && len(out) < n; i-- {
-		line := " " + fit(clock(h[i].At, m.now, m.fixed.loc), 11) + "  " + m.fixed.text.clean(h[i].Text, rawFor(m.width))
-		out = append(out, cut(line, m.width))
+		word, c := eventWord(&h[i])
+		line := " " + fit(clock(h[i].At, m.now, m.fixed.loc), 11) + "  " + word + "  " + m.fixed.text.clean(h[i].Text, rawFor(m.width))
+		out = append(out, m.paint(c, cut(line, m.width)))
 	}
 	return out
+}
+
+// eventWord tells what somebody should know of from what is only told, without colour too.
+func eventWord(e *control.Event) (string, class) {
+	if e.Level == control.LevelWarn {
+		return "WARN", warnText
+	}
+	return "INFO", plain
 }
 
 // eventsText is what happened to the session, the newest first.
@@ -31,9 +40,10 @@ func (m *model) eventsText(w int) []cell {
 	}
 	h := m.status.History
 	for i := len(h) - 1; i >= 0; i-- {
-		at := fit(clock(h[i].At, m.now, m.fixed.loc), 13)
+		word, c := eventWord(&h[i])
+		at := fit(clock(h[i].At, m.now, m.fixed.loc), 13) + word + "  "
 		for _, l := range wrap(p.t.clean(h[i].Text, p.most()), p.w-len(at), linesMost) {
-			p.lines = append(p.lines, cell{at + l, plain})
+			p.lines = append(p.lines, cell{at + l, c})
 			at = fit("", len(at))
 		}
 	}

@@ -77,7 +77,7 @@ func begun(s *control.Status) {
 func eventful(s *control.Status) {
 	s.Warnings = []string{"payments stays isolated: batch-01 called it without a tag"}
 	s.History = []control.Event{{At: scene.Now().Add(-26 * time.Hour), Text: "up"},
-		{At: scene.Now().Add(-40 * time.Minute), Text: "this machine slept for 31m"},
+		{At: scene.Now().Add(-40 * time.Minute), Level: control.LevelWarn, Text: "the registry does not answer: requests go by what was known before"},
 		{At: scene.Now().Add(-39 * time.Minute), Text: "back: registered again, claim kept"}}
 }
 

@@ -40,9 +40,13 @@ type Status struct {
 
 // Event is something that happened to a session.
 type Event struct {
-	At   time.Time `json:"at"`
-	Text string    `json:"text"`
+	At    time.Time `json:"at"`
+	Level string    `json:"level,omitempty"` // warn: somebody should know; empty: it is only told
+	Text  string    `json:"text"`
 }
+
+// LevelWarn is the level of an event that somebody should know of.
+const LevelWarn = "warn"
 
 // Step is a part of a start.
 type Step struct {

@@ -22,7 +22,28 @@ const (
 
 // event notes something that happened to the session, for its status.
 func (s *session) event(format string, a ...any) {
-	e := control.Event{At: s.o.Now(), Text: fmt.Sprintf(format, a...)}
+	s.remember(told{text: fmt.Sprintf(format, a...)})
+}
+
+// warn is event for what somebody should know of.
+func (s *session) warn(format string, a ...any) {
+	s.remember(told{fmt.Sprintf(format, a...), true})
+}
+
+// told is what is to be remembered of something that happened: nothing, if it is empty.
+type told struct {
+	text string
+	warn bool
+}
+
+func (s *session) remember(what told) {
+	if what.text == "" {
+		return
+	}
+	e := control.Event{At: s.o.Now(), Text: what.text}
+	if what.warn {
+		e.Level = control.LevelWarn
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.history) >= maxHistory {
@@ -95,7 +116,7 @@ func (s *session) wake(ctx context.Context, slept time.Duration) {
 		}
 		if !late && time.Since(began) > awakeWithin {
 			late = true
-			s.event("slept %s, and not back after %s", spell(slept), spell(awakeWithin))
+			s.warn("slept %s, and not back after %s", spell(slept), spell(awakeWithin))
 		}
 	}
 }

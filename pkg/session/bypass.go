@@ -83,7 +83,7 @@ func (s *session) watchBypass(ctx context.Context) error {
 		}
 		if why := seen.Bypassed(strings.TrimPrefix(s.proxyURL, "http://")); why != "" {
 			s.o.Log.Warn(why)
-			s.event("%s", why)
+			s.warn("%s", why)
 			return nil
 		}
 	}

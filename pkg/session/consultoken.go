@@ -31,7 +31,7 @@ func (s *session) watchConsulToken(ctx context.Context, every time.Duration) err
 		s.mu.Unlock()
 		if text != "" && !told {
 			told = true
-			s.event("%s", text)
+			s.warn("%s", text)
 			s.o.Log.Warn(text)
 		}
 		select {

@@ -172,7 +172,7 @@ func (s *session) isolate(ctx, life context.Context, parts *parts, v *service, c
 		s.learn(ctx, v, consul.ServicePolicy{Service: v.o.Name, Mode: ModeIsolated, Caller: caller.String(),
 			By: s.o.Owner + " on " + s.o.Host, Since: s.o.Now().Format(timeForm)})
 		s.o.Log.Warn("isolated", "service", v.o.Name, "name", next.reg.Name, "caller", caller.String())
-		s.event("%s is isolated: %s called it without its lane's tag", v.o.Name, caller)
+		s.warn("%s is isolated: %s called it without its lane's tag", v.o.Name, caller)
 	})
 }
 

@@ -247,7 +247,7 @@ func (l *link) renew(ctx context.Context) {
 		l.s.inform()
 		l.s.event("the relay has taken a new token, which is good until %s", ends.UTC().Format(time.RFC3339))
 	case no != nil:
-		l.s.event("the relay does not take the new token: %s", no.Text)
+		l.s.warn("the relay does not take the new token: %s", no.Text)
 		l.s.o.Log.Warn("the relay does not take the new token, and the old one is used until its end", "error", no.Text)
 	}
 }
@@ -301,7 +301,7 @@ func (l *link) watchToken(ctx context.Context) error {
 		}
 		if text != "" && about != told {
 			told = about
-			l.s.event("%s", text)
+			l.s.warn("%s", text)
 			l.s.o.Log.Warn(text)
 		}
 		select {
@@ -360,13 +360,13 @@ func errPartOf(err error) error {
 
 // notify hears of what happens to the tunnel. It must not block.
 func (l *link) notify(e tunnel.Event) {
-	for _, text := range l.take(e, l.s.o.Now()) { // without l's lock: a status takes both
-		l.s.event("%s", text)
+	for _, what := range l.take(e, l.s.o.Now()) { // without l's lock: a status takes both
+		l.s.remember(what)
 	}
 }
 
 // take applies an event, and says what is to be remembered of it.
-func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
+func (l *link) take(e tunnel.Event, now time.Time) (news []told) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	set := func(state string) {
@@ -383,7 +383,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 				if n := l.cut(); n > 0 {
 					back += fmt.Sprintf("; of the requests that were under way %d got %s", n, proxy.CodeRelayLost)
 				}
-				news = append(news, back)
+				news = append(news, told{text: back})
 			}
 		default:
 			close(l.first)
@@ -394,7 +394,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		l.taken()
 	case tunnel.Disconnected, tunnel.Retrying: // behind Draining and Woke only the second one comes
 		if l.state == control.RelayOK {
-			news = append(news, fmt.Sprintf("the relay is lost: %v", e.Err))
+			news = append(news, told{fmt.Sprintf("the relay is lost: %v", e.Err), true})
 			l.s.o.Log.Warn("the relay is lost", "error", e.Err)
 			set(control.RelayReconnecting)
 		}
@@ -408,7 +408,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 	case tunnel.Woke:
 		set(control.RelayReconnecting) // its connection may be dead: another one is made at once
 	case tunnel.Draining:
-		news = append(news, "the relay goes away: another link is made")
+		news = append(news, told{text: "the relay goes away: another link is made"})
 	case tunnel.ClaimLost:
 		if f := l.far[e.Claim.ID]; f != nil {
 			f.lose(e.Err)
@@ -422,11 +422,11 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []string) {
 		f.learn(e.Facts)
 		l.called(e.Facts)
 		if _, now := f.v.joined(); before && !now {
-			news = append(news, fmt.Sprintf("the claim on %s is ours: its holder has gone", f.v.o.Name))
+			news = append(news, told{text: fmt.Sprintf("the claim on %s is ours: its holder has gone", f.v.o.Name)})
 		}
 		if note := e.Facts[facts.Note]; note != "" {
 			f.v.warn(note)
-			news = append(news, note)
+			news = append(news, told{text: note})
 		}
 	}
 	return news

@@ -39,7 +39,12 @@ func TestTheStatesOfATunnel(t *testing.T) {
 		var news []string
 		for i, e := range c.events {
 			now = now.Add(time.Duration(i) * time.Second)
-			news = append(news, l.take(e, now)...)
+			for _, what := range l.take(e, now) {
+				news = append(news, what.text)
+				if lost := strings.HasPrefix(what.text, "the relay is lost"); what.warn != lost {
+					t.Errorf("%s: %q warns: %v", c.name, what.text, what.warn)
+				}
+			}
 		}
 		if got := strings.Join(news, "; "); l.state != c.state || got != c.news {
 			t.Errorf("%s: %s, %q; want %s, %q", c.name, l.state, got, c.state, c.news)

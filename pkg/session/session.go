@@ -123,11 +123,11 @@ func (s *session) farewell(cause, err error) {
 	var exit *child.ExitError
 	switch {
 	case errors.As(err, &left):
-		s.event("ended, and not all was removed: %v", left)
+		s.warn("ended, and not all was removed: %v", left)
 	case errors.As(err, &exit):
-		s.event("ended: its command has ended: %v", exit)
+		s.warn("ended: its command has ended: %v", exit)
 	case err != nil:
-		s.event("ended: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		s.warn("ended: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	case errors.Is(cause, ErrStopped):
 		s.event("%v", ErrStopped)
 	default:
