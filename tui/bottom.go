@@ -143,6 +143,12 @@ func (m *model) footer() string {
 		if b.act == actReconnect && !m.down() || b.act == actDoctor && !empty && !m.down() {
 			continue // while all is well they are in the help alone
 		}
+		if b.act == actNextTab && m.screen == screenList && m.layout().side == 0 {
+			continue // the detail is not on the screen
+		}
+		if (b.act == actReplay || b.act == actAgainst) && m.gone != nil {
+			continue // nobody would send it
+		}
 		brief := b.brief
 		if b.act == actPause && m.list.paused {
 			brief = "space resume"

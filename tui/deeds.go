@@ -123,8 +123,12 @@ func (m model) copyCurl(e traffic.Exchange, secrets bool) model {
 	d, o := m.deeds, m.curlOptions()
 	o.Secrets = secrets
 	m.notice = "copying" + underWay
+	here, have := m.held(&e)
 	m.async(func(ctx context.Context) tea.Msg {
 		whole, err := d.Whole(ctx, e.Seq)
+		if err != nil && have {
+			whole, err = here, nil
+		}
 		if err != nil {
 			return m.failure("not copied", err)
 		}
@@ -143,6 +147,15 @@ func (m model) copyCurl(e traffic.Exchange, secrets bool) model {
 		return doneMsg{what + ": " + m.fixed.text.clean(where, 200)}
 	})
 	return m
+}
+
+// held is an exchange with all that a curl line needs, if that is here: the session
+// may have ended, or have let it go.
+func (m *model) held(e *traffic.Exchange) (traffic.Exchange, bool) {
+	if w := m.detail.whole; w != nil && w.Seq == e.Seq && w.Start.Equal(e.Start) {
+		return *w, true
+	}
+	return *e, !headless(e) && e.ReqSize == 0
 }
 
 // copyProxy copies the line that leads a shell's calls through the session.

@@ -207,7 +207,7 @@ func TestCopyProxy(t *testing.T) {
 }
 
 func TestMarkAndClear(t *testing.T) {
-	u := newUser(t, 80, 24).running().keys("k", "m").wantScreen("x*14:02:13 orders").keys("<").wantScreen("x*14:02:13 orders")
+	u := newUser(t, 80, 24).running().keys("k", "m").wantScreen("x#14:02:13 orders").keys("<").wantScreen("x*14:02:13 orders")
 	u.keys("m", "m").wantScreen(" |14:02:11")
 	u.keys("x").wantScreen("Clear the list?").keys("n").wantScreen("7 exchanges")
 	u.keys("x", "y").wantScreen("not:14:02:11").rows(scene.Stream(8, 3)...).wantSeq(10).wantScreen("3 exchanges", "FOLLOW", "not:*14")

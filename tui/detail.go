@@ -37,6 +37,14 @@ func (t tab) String() string {
 	return [...]string{"overview", "request", "response", "hops", "curl"}[t]
 }
 
+// next is the part behind this one, or before it.
+func (t tab) next(act action) tab {
+	if act == actPrevTab {
+		return (t + tabs - 1) % tabs
+	}
+	return (t + 1) % tabs
+}
+
 // brief is the name of a tab where there is little room, as beside the list.
 func (t tab) brief() string {
 	return [...]string{"Overview", "Req", "Resp", "Hops", "Curl"}[t]

@@ -36,7 +36,7 @@ func (m *model) eventsText(w int) []cell {
 		p.blank()
 	}
 	if m.ended() && m.status.State != control.SessionEnded {
-		p.put(0, "The session has ended: "+m.endWord()+".", badText)
+		p.put(0, m.endWords()+".", badText)
 	}
 	h := m.status.History
 	for i := len(h) - 1; i >= 0; i-- {

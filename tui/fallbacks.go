@@ -177,7 +177,10 @@ func (m *model) fellOne(p *page, x *fell, nameW int) {
 		failed = count(x.failed)
 	}
 	mark, c := "> ", warnText
-	if !x.ended.IsZero() {
+	switch {
+	case x.killed:
+		mark = "  "
+	case !x.ended.IsZero():
 		mark, c = "  ", plain
 	}
 	p.lines = append(p.lines, cell{cut(mark+fit(p.t.clean(x.service, 200), nameW)+" "+fitLeft(count(x.n), 7)+" "+fitLeft(failed, 7)+

@@ -189,7 +189,11 @@ func (f *feed) status(ctx context.Context) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if !sleep(ctx, statusEvery, f.hurry[1]) {
+		next := statusEvery
+		if err == nil && begins(&s) {
+			next = stepEvery
+		}
+		if !sleep(ctx, next, f.hurry[1]) {
 			return
 		}
 	}

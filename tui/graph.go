@@ -448,7 +448,7 @@ func (m *model) branchLine(b branch, nameW int, over stretch) cell {
 // routeMark is the mark of a route in which nothing failed.
 func routeMark(route string) rune {
 	switch route {
-	case traffic.RouteFallback, traffic.RouteKilled:
+	case traffic.RouteFallback: // that a kill switch is on is none
 		return traffic.MarkFallback
 	case traffic.RouteGuard:
 		return traffic.MarkGuard

@@ -33,7 +33,7 @@ func TestKilledRequestsAreCountedByThemselves(t *testing.T) {
 func TestKilledRequestsStandApart(t *testing.T) {
 	killed := scene.Exchanges()[6]
 	killed.Kind, killed.Reason = lane.KindKillSwitch, lane.ReasonKillSwitch
-	newUser(t, 80, 24).status(killing).rows(killed).keys("b").wantScreen("No fallbacks:", "by a kill switch", "UNDER A KILL SWITCH", "> users ", "lane unkill dev-alice")
+	newUser(t, 80, 24).status(killing).rows(killed).keys("b").wantScreen("No fallbacks:", "by a kill switch", "UNDER A KILL SWITCH", "  users ", "not:> users ", "lane unkill dev-alice")
 	newUser(t, 80, 24).running().keys("b").wantScreen("> users ", "not:KILL SWITCH", "not:No fallbacks")
 	newUser(t, 80, 24).status(unused).keys("b").wantScreen("No fallbacks:", "not:kill switch")
 }

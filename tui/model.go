@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -323,12 +324,16 @@ func (m model) session(msg statusMsg) model {
 	return m
 }
 
-// endWord is how the session has ended, as far as it has said so.
-func (m *model) endWord() string {
+// endWords say that the session has ended, and how, as far as it has said so.
+func (m *model) endWords() string {
 	if h := m.status.History; m.status.State == control.SessionEnded && len(h) > 0 {
-		return m.fixed.text.clean(h[len(h)-1].Text, 400)
+		how := m.fixed.text.clean(h[len(h)-1].Text, 400)
+		if strings.HasPrefix(how, "ended") {
+			return "The session has " + how
+		}
+		return "The session has ended: " + how
 	}
-	return "it has not said how: its process was killed, perhaps"
+	return "The session has ended: it has not said how: its process was killed, perhaps"
 }
 
 // ended says that the session is over and will not come back.

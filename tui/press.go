@@ -97,6 +97,9 @@ func (m model) pressRow(act action) model {
 	}
 	if m.gone != nil && act != actMark && act != actCopy {
 		m.notice = "the session does not answer"
+		if m.ended() {
+			m.notice = "the session has ended: nobody could send it"
+		}
 		return m
 	}
 	row := *e
@@ -207,6 +210,10 @@ func (m model) pressList(act action, msg tea.KeyMsg) model {
 		if !m.list.filter.Empty() {
 			m.list = m.list.choose(traffic.Filter{}, m.list.origin())
 		}
+	case actNextTab, actPrevTab:
+		if m.layout().side > 0 {
+			m.part = m.part.next(act)
+		}
 	case actTab:
 		m.part = tabOf(msg)
 		if m.layout().side == 0 {
@@ -253,10 +260,8 @@ func (m model) pressDetail(act action, msg tea.KeyMsg) model {
 	switch act {
 	case actNextTab, actPrevTab, actTab:
 		switch act {
-		case actNextTab:
-			m.part = (m.part + 1) % tabs
-		case actPrevTab:
-			m.part = (m.part + tabs - 1) % tabs
+		case actNextTab, actPrevTab:
+			m.part = m.part.next(act)
 		default:
 			m.part = tabOf(msg)
 		}

@@ -71,6 +71,8 @@ const (
 	defaultFPS = 15
 	// statusEvery is how often the session's status is asked for.
 	statusEvery = time.Second
+	// stepEvery is the same while its start is shown, whose steps are short.
+	stepEvery = statusEvery / 5
 )
 
 // Run shows src until the user quits, which is nil, presses ctrl+c, which is

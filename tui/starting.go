@@ -16,6 +16,7 @@ var stepMeans = map[string]string{
 	"claim":    "claim the services",
 	"register": "register, and wait until it shows",
 	"command":  "run the command",
+	"guardian": "start what cleans up if this process is killed",
 }
 
 // starting is the screen of a session that starts: its steps, each with its time.

@@ -156,6 +156,8 @@ func span(d time.Duration) string {
 		return "<0.1 ms"
 	case d < time.Millisecond:
 		return "0." + strconv.FormatInt(int64(d/(100*time.Microsecond)), 10) + " ms"
+	case d < 10*time.Millisecond: // in tenths, as its parts are
+		return phase(d) + " ms"
 	case d < 10*time.Second:
 		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
 	case d < 2*time.Minute:

@@ -99,7 +99,7 @@ func (m *model) problems() []problem {
 	var out []problem
 	if m.gone != nil && m.known {
 		if m.ended() {
-			out = append(out, problem{text: "!! The session has ended: " + m.endWord(), class: badText},
+			out = append(out, problem{text: "!! " + m.endWords(), class: badText},
 				problem{text: "   The rows below are history.", class: badText})
 		} else {
 			out = append(out,
@@ -255,6 +255,9 @@ func (m *model) row(i int, cols []column, width int) string {
 	}
 	if m.list.marked[e.Seq] {
 		second = "*"
+		if i == m.list.cur {
+			second = "#"
+		}
 	}
 	if i == m.list.cur {
 		var b strings.Builder

@@ -426,7 +426,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []told) {
 		}
 		if note := e.Facts[facts.Note]; note != "" {
 			f.v.warn(note)
-			news = append(news, told{text: note})
+			news = append(news, told{note, true})
 		}
 	}
 	return news

@@ -60,7 +60,8 @@ func TestMaskByContent(t *testing.T) {
 		{"text/html", `<input name=user value=n><input type="password" value="X"><meta name="csrf-token" content="X"><p>n</p>`,
 			`<input name=user value=n><input type="password" value="***"><meta name="csrf-token" content="***"><p>n</p>`},
 		{"text/html", `<a href="/x?token=X&amp;a=b">n</a><script>var c = {apiKey: 'X', a: 'b'}</script>`, `<a href="/x?token=***&amp;a=b">n</a><script>var c = {apiKey: &#39;***&#39;, a: &#39;b&#39;}</script>`},
-		{"application/json", `{"x":"<password>X</password>"}`, `{"x":"\u003cpassword\u003e***\u003c/password\u003e"}`},
+		{"application/json", `{"x":"<password>X</password>"}`, `{"x":"<password>***</password>"}`},
+		{"application/json", `{"url":"/a?b=1&token=X&c=2"}`, `{"url":"/a?b=1&token=***&c=2"}`},
 		{"text/plain", `see <password>X</password> 1 < 2`, `see <password>***</password> 1 < 2`},
 
 		{"application/yaml", "user: n\npassword: X Y # c\nport: 1\n", "user: n\npassword: ***\nport: 1\n"},

@@ -80,8 +80,12 @@ func maskString(quoted []byte, depth int) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
-	out, err := json.Marshal(masked)
-	return out, err == nil
+	// As it was written: some escape what HTML would take for its own, most do not.
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(bytes.Contains(quoted, []byte(`\u00`)))
+	err := enc.Encode(masked)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err == nil
 }
 
 // memberName is a member's name without its quotes and escapes.
