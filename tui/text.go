@@ -137,11 +137,11 @@ func wrap(s string, w, most int) []string {
 	return lines
 }
 
-// millis is a duration as the list shows it: whole milliseconds, which are never
-// 0, for nothing takes no time.
+// millis is a duration as the list shows it: rounded to whole milliseconds, which are
+// never 0, for nothing takes no time.
 func millis(d time.Duration) string {
-	switch ms := d.Milliseconds(); {
-	case ms < 1:
+	switch ms := d.Round(time.Millisecond).Milliseconds(); {
+	case d < time.Millisecond:
 		return "<1"
 	case ms < 100_000:
 		return strconv.FormatInt(ms, 10)
