@@ -61,7 +61,7 @@ func (s *session) show(ctx context.Context) (wait func() error) {
 		if ctx.Err() != nil {
 			err = nil // the session has ended its viewer: that says nothing new
 		}
-		s.cancel(ErrStopped)
+		s.cancel(errLeft)
 		viewed <- err
 	}()
 	return func() error {

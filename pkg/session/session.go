@@ -31,6 +31,9 @@ const stepLimit = 5 * time.Second
 // ErrStopped is the cause of an end that was asked for through the control API.
 var ErrStopped = errors.New("ended by lane down")
 
+// errLeft is the cause of an end at which the session's own viewer has left.
+var errLeft = errors.New("ended at its own terminal")
+
 // session is the state of one Run. Fields are set before their readers start,
 // but for what mu guards; Run's own goroutine, which alone writes those, may
 // read them without it.
@@ -130,6 +133,8 @@ func (s *session) farewell(cause, err error) {
 		s.warn("ended: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	case errors.Is(cause, ErrStopped):
 		s.event("%v", ErrStopped)
+	case errors.Is(cause, errLeft):
+		s.event("%v", errLeft)
 	default:
 		s.event("ended")
 	}
@@ -195,7 +200,7 @@ var errPart = errors.New("a part of the session failed")
 // asked is the error of an end that had this cause: an end that was asked for
 // is none.
 func asked(cause error) error {
-	if errors.Is(cause, ErrStopped) || errors.Is(cause, errPart) {
+	if errors.Is(cause, ErrStopped) || errors.Is(cause, errLeft) || errors.Is(cause, errPart) {
 		return nil // a part's own error comes from its group
 	}
 	return cause
