@@ -104,6 +104,9 @@ func (f *factory) failedStart(log string, err error) error {
 	if errors.As(err, &exit) && exit.ExitCode() > 0 {
 		return &exitError{code: exit.ExitCode()}
 	}
+	if err == nil { // it was up, for less than it takes to look
+		return fmt.Errorf("the session has ended already, and nothing was wrong: its command has, or `lane down` was called (its log is %s)", log)
+	}
 	return fmt.Errorf("the session ended at its start: %w (its log is %s)", err, log)
 }
 

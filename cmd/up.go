@@ -153,6 +153,9 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 			opts.Log.Warn("lane status will not say how this ended", "error", e)
 		}
 	}
+	if err == nil && opts.LogPath != "" && !wasUp {
+		return errDownAtStart // whoever waits for it is told why it does not come
+	}
 	var left *session.LeftBehindError
 	if err == nil || errors.Is(err, errInterrupted) && !errors.As(err, &left) {
 		var names []string
@@ -168,6 +171,9 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 	}
 	return err
 }
+
+// errDownAtStart is the end of a detached session by `lane down` while it started.
+var errDownAtStart = errors.New("the session was ended by lane down while it started")
 
 // attached is a command line without its wish to detach, which is the first -d
 // or --detach before a -- that ends the flags.

@@ -328,6 +328,13 @@ func (s *session) Status(ctx context.Context) control.Status {
 		st.Services = append(st.Services, one)
 		st.Warnings = append(st.Warnings, v.told()...)
 	}
+	if s.state == control.SessionStarting { // those that are still to come: who ends the session is told of all
+		for _, o := range s.o.Services {
+			if !slices.ContainsFunc(st.Services, func(v control.Service) bool { return v.Name == o.Name }) {
+				st.Services = append(st.Services, control.Service{Name: o.Name, Local: o.Local[0], State: control.StateStarting})
+			}
+		}
+	}
 	for _, ending := range []string{ending, s.consulTokenEnding()} {
 		if ending != "" {
 			st.Warnings = append(st.Warnings, ending)
