@@ -200,7 +200,7 @@ func (s *session) move(ctx, life context.Context, parts *parts, v *service, mode
 		return err
 	}
 	next.touched.Store(true)
-	if err := s.surely(ctx, next.hold.Register); err != nil {
+	if err := s.enroll(ctx, next); err != nil {
 		return err
 	}
 	if next.stopBeat == nil {

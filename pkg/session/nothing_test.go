@@ -318,3 +318,55 @@ func TestNoRegistryIsSaid(t *testing.T) {
 	}
 	w.empty()
 }
+
+// The guardian of a session that died removes the ID just as the next session has
+// registered it: that one registers once more, and is up. What the registry does not
+// take is tried once.
+func TestRemovedWhileItRegisters(t *testing.T) {
+	consultest.Each(t, func(t *testing.T, addr string) {
+		registrations := func(w *world) (n int) {
+			for _, path := range w.front.writes() {
+				if path == "/v1/agent/service/register" {
+					n++
+				}
+			}
+			return n
+		}
+		w := newWorld(t, addr)
+		o := w.options("box")
+		var once sync.Once
+		w.front.set(func(rw http.ResponseWriter, r *http.Request, next http.Handler, put int) {
+			next.ServeHTTP(rw, r)
+			if r.URL.Path == "/v1/agent/service/register" {
+				once.Do(func() {
+					w.put("/v1/agent/service/deregister/lane:"+string(w.lane)+":"+o.Services[0].Name+":box", nil)
+				})
+			}
+		})
+		r := run(t, o)
+		st := r.up()
+		if in := w.instances(); len(in) != 1 || st.Services[0].State != control.StateUp || registrations(w) < 2 {
+			t.Errorf("instances %v, %+v, registered %d times", in, st.Services, registrations(w))
+		}
+		if err := r.stop(); !errors.Is(err, errEnd) {
+			t.Error(err)
+		}
+		w.empty()
+
+		w.front.set(func(rw http.ResponseWriter, r *http.Request, next http.Handler, put int) {
+			if r.URL.Path == "/v1/agent/service/register" {
+				refuse(rw, r, next, put)
+				return
+			}
+			next.ServeHTTP(rw, r)
+		})
+		if err := run(t, w.options("box")).wait(); err == nil {
+			t.Error("a registration that is refused is taken for made")
+		}
+		if n := registrations(w); n != 1 {
+			t.Errorf("tried %d times", n)
+		}
+		w.front.set(nil)
+		w.empty()
+	})
+}

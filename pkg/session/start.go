@@ -219,7 +219,7 @@ func (s *session) register(ctx, life context.Context, parts *parts) error {
 			}
 			p := v.place()
 			p.touched.Store(true) // from here on there may be something to remove
-			return s.surely(ctx, p.hold.Register)
+			return s.enroll(ctx, p)
 		})
 	}
 	if err := all.Wait(); err != nil {
@@ -249,6 +249,17 @@ func (s *session) register(ctx, life context.Context, parts *parts) error {
 	parts.run(life, s.watchSleep)
 	parts.run(life, s.keepWatched)
 	return nil
+}
+
+// enroll puts a place into the registry. The guardian of a session that has just died
+// may remove the same ID in that moment: then it is done once more.
+func (s *session) enroll(ctx context.Context, p *place) error {
+	err := s.surely(ctx, p.hold.Register)
+	if err != nil && ctx.Err() == nil && p.near != nil && p.near.Displaced(ctx, err) {
+		s.o.Log.Info("what a session before this one had left was removed in the same moment: registered once more", "error", err)
+		err = s.surely(ctx, p.hold.Register)
+	}
+	return err
 }
 
 // keepWatched has the session's own services watched for as long as it serves them: what
