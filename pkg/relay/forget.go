@@ -38,6 +38,19 @@ func follow(known map[string]stood, heard map[string]consul.Revocation, now time
 	return out
 }
 
+// lost are the revocations that are not heard of any more and hold here all the same: a
+// registry that has lost its data must let nobody in again. A token's hold until none of
+// before them could be good; what a certificate's key says of its end is nothing.
+func lost(known map[string]stood, heard map[string]consul.Revocation, now time.Time) map[string]stood {
+	out := map[string]stood{}
+	for id, s := range known {
+		if _, ok := heard[id]; !ok && (ByCertificate(id) || now.Sub(s.since) <= forgetAfter) {
+			out[id] = s
+		}
+	}
+	return out
+}
+
 // past are the revocations of tokens that have ended by themselves: they say so, and no
 // token of before them could be good any more. What is not of the form that `lane relay
 // token revoke` writes is somebody else's, and stays.

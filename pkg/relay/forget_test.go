@@ -44,3 +44,26 @@ func TestWhichRevocationsGo(t *testing.T) {
 		}
 	}
 }
+
+func TestWhichRevocationsHoldWithoutTheirKey(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	id, cert := token.NewID(), certID+"0123456789abcdef"
+	for name, c := range map[string]struct {
+		id    string
+		since time.Duration
+		want  bool
+	}{
+		"a token's":             {id, time.Hour, true},
+		"of one that has ended": {id, forgetAfter + time.Second, false},
+		"a certificate's":       {cert, forgetAfter + time.Second, true},
+	} {
+		all := map[string]consul.Revocation{c.id: {ID: c.id, Expires: now.Add(-time.Minute)}} // by the revoker's clock
+		known := follow(nil, all, now.Add(-c.since))
+		if got := lost(known, nil, now); (len(got) == 1) != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if got := lost(known, all, now); len(got) != 0 {
+			t.Errorf("%s, that stands: %v", name, got)
+		}
+	}
+}

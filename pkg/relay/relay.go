@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -144,6 +145,7 @@ type relay struct {
 	kept    map[key]*kept // by service and lane alone
 	revoked map[string]consul.Revocation
 	stood   map[string]stood
+	gone    map[string]stood // of revoked, those that the registry has lost
 	settled bool  // the registry has said once what is revoked
 	deafBy  error // why it has not
 }
@@ -316,10 +318,29 @@ func (r *relay) dismiss() error {
 
 // hear takes what is revoked now, and turns its holders out.
 func (r *relay) hear(all map[string]consul.Revocation) {
+	now := r.o.Now()
 	r.mu.Lock()
-	r.revoked, r.settled = all, true
-	r.stood = follow(r.stood, all, r.o.Now())
+	known := maps.Clone(r.gone)
+	if known == nil {
+		known = map[string]stood{}
+	}
+	maps.Copy(known, r.stood)
+	before := r.gone
+	r.gone, r.stood = lost(known, all, now), follow(known, all, now)
+	r.revoked, r.settled = maps.Clone(all), true
+	var missed []consul.Revocation
+	for id, s := range r.gone {
+		r.revoked[id] = s.Revocation
+		// Of a token that has ended it is removed in order.
+		if _, told := before[id]; !told && (s.Expires.IsZero() || now.Before(s.Expires)) {
+			missed = append(missed, s.Revocation)
+		}
+	}
 	r.mu.Unlock()
+	for _, rev := range missed {
+		r.o.Audit.Warn("revocation lost", "user", rev.User, "token", rev.ID)
+		r.o.Logger.Warn("a revocation is gone from the registry: it holds here as long as this relay runs; lane relay token revoke writes it again", "token", rev.ID, "user", rev.User)
+	}
 	r.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
