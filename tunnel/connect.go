@@ -80,12 +80,22 @@ type ClientCertificateError struct {
 
 func (e *ClientCertificateError) Error() string {
 	if e.Shown {
-		return fmt.Sprintf("the relay at %s does not take this machine's certificate: %v", e.Host, e.Err)
+		return fmt.Sprintf("the relay at %s does not take this machine's certificate: %s", e.Host, e.alert())
 	}
-	return fmt.Sprintf("the relay at %s asks for a certificate of this machine, and there is none: %v", e.Host, e.Err)
+	return fmt.Sprintf("the relay at %s asks for a certificate of this machine, and there is none", e.Host)
 }
 
 func (e *ClientCertificateError) Unwrap() error { return e.Err }
+
+// alert is what the relay says against the certificate, without the names of all that
+// has passed it on.
+func (e *ClientCertificateError) alert() string {
+	var op *net.OpError
+	if errors.As(e.Err, &op) && op.Err != nil {
+		return "it says: " + strings.TrimPrefix(op.Err.Error(), "tls: ")
+	}
+	return e.Err.Error()
+}
 
 // aboutClient reports whether a peer's alert is about our certificate. The alerts have
 // no exported type outside QUIC: their text is all that there is.

@@ -382,8 +382,13 @@ func TestTheCertificateIsTheTokensUsers(t *testing.T) {
 			t.Errorf("%s: let in, %v", name, got)
 		}
 		var want *tunnel.ClientCertificateError
-		if err := l.end(); !errors.As(err, &want) || want.Shown != (cert != nil) {
+		err := l.end()
+		if !errors.As(err, &want) || want.Shown != (cert != nil) {
 			t.Errorf("%s: %v", name, err)
+		}
+		says := map[string]string{"none": ", and there is none", "another authority's": "does not take this machine's certificate: it says: "}[name]
+		if err != nil && (!strings.Contains(err.Error(), says) || strings.ContainsAny(err.Error(), "\"{}") || strings.Contains(err.Error(), "WebSocket")) {
+			t.Errorf("%s: in a library's words: %v", name, err)
 		}
 	}
 	if in := w.instances(); len(in) != 1 {
