@@ -66,6 +66,7 @@ func (f *factory) detach(ctx context.Context, name string, args []string) (contr
 	client := control.Dial(runtime, cmd.Process.Pid)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	began, told := time.Now(), false
 	for {
 		select {
 		case err := <-ended:
@@ -88,8 +89,16 @@ func (f *factory) detach(ctx context.Context, name string, args []string) (contr
 		if err == nil && st.State == control.SessionUp {
 			return st, nil
 		}
+		// Its own warning is in its log, where nobody looks yet.
+		if r := st.Relay; err == nil && r != nil && r.Error != "" && !told && time.Since(began) > slowStart {
+			told = true
+			_, _ = fmt.Fprintf(f.io.Err, "lane: the relay %s is not reached yet, and is tried again: %s\n", r.URL, r.Error) // nobody is left to tell
+		}
 	}
 }
+
+// slowStart is after how long who waits for a session is told what it waits for.
+const slowStart = 3 * time.Second
 
 // failedStart passes on what a session said before it ended.
 func (f *factory) failedStart(log string, err error) error {

@@ -146,8 +146,8 @@ type relay struct {
 	revoked map[string]consul.Revocation
 	stood   map[string]stood
 	gone    map[string]stood // of revoked, those that the registry has lost
-	settled bool  // the registry has said once what is revoked
-	deafBy  error // why it has not
+	settled bool             // the registry has said once what is revoked
+	deafBy  error            // why it has not
 }
 
 // key is what is served once: a service in a lane, or, with an install, the place of

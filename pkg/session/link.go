@@ -64,6 +64,8 @@ const (
 	// linkLimit bounds the wait for the first link, and for what the relay does for a
 	// claim, which is a few calls of its registry.
 	linkLimit = 15 * time.Second
+	// slowRelay is how long the first link may take before the wait for it is told.
+	slowRelay = 3 * time.Second
 	// tokenSoon is how long before its token's end a session speaks of it.
 	tokenSoon = 10 * time.Minute
 	tokenLook = 5 * time.Second
@@ -326,8 +328,23 @@ func (s *session) connect(ctx, life context.Context, parts *parts) error {
 		l.why = l.explain(l.agent.Run(ctx))
 		return l.why
 	})
-	limit := time.NewTimer(s.o.link)
+	began := s.o.Now()
+	limit, slow := time.NewTimer(s.o.link), time.NewTimer(min(slowRelay, s.o.link/2))
 	defer limit.Stop()
+	defer slow.Stop()
+	select { // who waits is told what for
+	case <-slow.C:
+		l.mu.Lock()
+		err := l.err
+		l.mu.Unlock()
+		if err == nil {
+			err = errors.New("no answer yet")
+		}
+		s.o.Log.Warn("the relay is not reached yet, and is tried again", "relay", l.o.URL, "error", err, "until", began.Add(s.o.link).Format(time.TimeOnly))
+	case <-l.first:
+	case <-l.ended:
+	case <-ctx.Done():
+	}
 	select {
 	case <-l.first:
 		if err := s.tell(); err != nil { // it has a token now

@@ -186,6 +186,10 @@ func TestNoRelay(t *testing.T) {
 			if !c.want(err) {
 				t.Errorf("Run = %v", err)
 			}
+			var no *session.RelayError
+			if told := strings.Contains(said.String(), "the relay is not reached yet"); told != errors.As(err, &no) {
+				t.Errorf("the wait is told: %v, with %v", told, err)
+			}
 			var left *session.LeftBehindError
 			if errors.As(err, &left) || strings.Contains(said.String(), "waiting for the relay") {
 				t.Errorf("nothing was registered, and it is waited for: %v, %s", err, &said)
