@@ -104,6 +104,9 @@ type RelayConfig struct {
 	// Denied, if not nil, is told of what the relay itself refuses, after the Authority
 	// has let the token in: a link or a new token, or a claim. It must not block.
 	Denied func(h Holder, remote net.Addr, c *Claim, no *Refusal)
+	// Unproven, if not nil, is told of who shows no client certificate that TLS takes. It
+	// must not block.
+	Unproven func(remote net.Addr, no *Refusal)
 	// Facts, if not nil, are what each agent is told of the relay as its link stands. It
 	// must not block.
 	Facts func() map[string]string
@@ -192,6 +195,7 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    maxUpgrade,
 		ErrorLog:          slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnState:         r.unproven,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
 		},
@@ -212,6 +216,23 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 	wg.Wait()
 	r.wg.Wait()
 	return err
+}
+
+// unproven hears of each connection, and tells of who has ended for its client
+// certificate: TLS has refused that, and no request was read.
+func (r *Relay) unproven(c net.Conn, state http.ConnState) {
+	t, ok := c.(*tls.Conn)
+	if !ok || state != http.StateClosed || r.conf.Unproven == nil || r.conf.TLS.ClientAuth == tls.NoClientCert || t.ConnectionState().HandshakeComplete {
+		return
+	}
+	err := t.Handshake() // it is closed: this is what its handshake has ended with
+	var bad *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &bad) && len(bad.UnverifiedCertificates) > 0:
+		r.conf.Unproven(c.RemoteAddr(), refuse(401, "the client certificate of %s is not taken: %v", clip(fmt.Sprintf("%q", bad.UnverifiedCertificates[0].Subject.CommonName), maxName), bad.Err))
+	case err != nil && err.Error() == "tls: client didn't provide a certificate": // it has no type
+		r.conf.Unproven(c.RemoteAddr(), refuse(401, "there is no client certificate"))
+	}
 }
 
 // maxUpgrade bounds an upgrade's head, in bytes.

@@ -58,6 +58,12 @@ func (r *relay) denied(h tunnel.Holder, remote net.Addr, c *tunnel.Claim, no *tu
 	r.o.Audit.With(who...).Warn("refused", "lane", c.Lane, "service", c.Service, "kind", string(c.Kind), "install", h.Install, "why", no.Text)
 }
 
+// unproven hears of who has no client certificate that is taken.
+func (r *relay) unproven(remote net.Addr, no *tunnel.Refusal) {
+	r.o.Figures.refused.Add(1)
+	r.turnedAway(remote, no)
+}
+
 // turnedAway writes down who was not let in. Anybody can knock, and as often as he likes:
 // beyond one a second, and 60 at once, they are only counted.
 func (r *relay) turnedAway(remote net.Addr, err error, who ...any) {

@@ -252,7 +252,7 @@ func (r *relay) prepare() error {
 	if err != nil {
 		return err
 	}
-	r.tunnel, err = tunnel.NewRelay(tunnel.RelayConfig{TLS: o.TLS, Authority: authority{r}, Limits: o.Limits, Limited: r.limited, Admitted: r.admitted, Denied: r.denied, Facts: r.itself, Force: o.Force, Log: o.Logger})
+	r.tunnel, err = tunnel.NewRelay(tunnel.RelayConfig{TLS: o.TLS, Authority: authority{r}, Limits: o.Limits, Limited: r.limited, Admitted: r.admitted, Denied: r.denied, Unproven: r.unproven, Facts: r.itself, Force: o.Force, Log: o.Logger})
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -390,6 +391,28 @@ func TestTheCertificateIsTheTokensUsers(t *testing.T) {
 		if err != nil && (!strings.Contains(err.Error(), says) || strings.ContainsAny(err.Error(), "\"{}") || strings.Contains(err.Error(), "WebSocket")) {
 			t.Errorf("%s: in a library's words: %v", name, err)
 		}
+		why := map[string]string{"none": "there is no client certificate", "another authority's": `the client certificate of "alice" is not taken: x509: `}[name]
+		w.eventually("the audit log says "+why, func() bool {
+			return slices.ContainsFunc(r.audit.lines("turned away"), func(m map[string]any) bool {
+				return strings.HasPrefix(fmt.Sprint(m["why"]), why) && m["remote"] != nil
+			})
+		})
+	}
+	// Who talks no TLS, or breaks off, is not one of them.
+	before := r.figures.Refused()
+	for _, text := range []string{"", "GET / HTTP/1.1\r\n\r\n"} {
+		conn, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, text)
+		if text != "" { // the relay ends it
+			_, _ = io.ReadAll(conn)
+		}
+		_ = conn.Close()
+	}
+	if got := r.figures.Refused(); got != before {
+		t.Errorf("%d were refused, want %d", got, before)
 	}
 	if in := w.instances(); len(in) != 1 {
 		t.Errorf("%v", in)
