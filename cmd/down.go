@@ -52,7 +52,8 @@ func newDownCmd(f *factory) *cobra.Command {
 		Short: "End your sessions of a lane and wait until they are gone from the registry",
 		Long: `End this machine's sessions of a lane, and wait until their instances are gone
 from the registry. Requests under way are waited for, as long as the session's
-drain time. What a session of this machine that has died left in the registry is
+drain time: those of others and the session's own calls, but no tunnels and upgraded
+connections, which end. What a session of this machine that has died left in the registry is
 removed too, by its relay where it came in by one. Without LANE it ends the only session that runs. A lane that is
 down already is no error.`,
 		Args:              takes("[LANE]"),

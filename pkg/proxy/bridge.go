@@ -76,7 +76,7 @@ func (l *line) handle(h handler, target string) {
 	}
 	defer l.hush()
 	defer b.body.end()
-	w := &writer{ResponseWriter: b, srv: l.srv, head: r.Method == http.MethodHead}
+	w := &writer{ResponseWriter: b, srv: l.srv, late: l.late, head: r.Method == http.MethodHead}
 	defer func() {
 		l.taken = w.hj != nil
 		w.end()

@@ -94,6 +94,16 @@ func (f *Forward) Serve(ctx context.Context, ln net.Listener) error {
 // connections apart.
 func (f *Forward) InFlight() int { return f.srv.inFlight() + f.inner.inFlight() }
 
+// Mark has the requests that are under way now told apart from those that are still to
+// come: an end waits for them, and not for somebody who goes on asking.
+func (f *Forward) Mark() {
+	f.srv.mark()
+	f.inner.mark()
+}
+
+// Marked counts the requests of InFlight that were under way when Mark was called.
+func (f *Forward) Marked() int { return f.srv.markedLeft() + f.inner.markedLeft() }
+
 // line serves a request that came to the proxy's port as HTTP/1: plain HTTP by our
 // own engine, everything else as net/http's handlers do.
 func (f *Forward) line(l *line) {

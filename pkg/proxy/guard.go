@@ -78,8 +78,10 @@ type GuardConfig struct {
 	// Here says that an address is this machine's; nil: the loopback ones and the
 	// one that the guard listens on.
 	Here func(netip.Addr) bool
-	// Drain is how long the end waits for requests; 0 is 30 s.
+	// Drain is how long the end waits for requests; 0 is 30 s. When Force is closed
+	// it waits no longer.
 	Drain time.Duration
+	Force <-chan struct{}
 }
 
 // Values of the header x-lane-guard.
@@ -105,6 +107,7 @@ func NewGuard(t *Transport, cfg GuardConfig) (*Guard, error) {
 	g.Moved(cfg.InstanceID)
 	g.at.Store(&cfg.Advertised)
 	g.srv = newServer(t, traffic.FrontGuard, g.line, g.handle, true, cfg.Drain)
+	g.srv.force = cfg.Force
 	return g, nil
 }
 

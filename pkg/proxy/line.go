@@ -51,6 +51,7 @@ type line struct {
 	fields   string // the head's text behind its first line
 	up       http1.Body
 	last     bool // nothing is read after this request
+	late     bool // it began behind the server's mark
 	asked100 bool // the caller waits for 100 before its body
 
 	way   way // the request's way through our own engine
@@ -142,7 +143,7 @@ func (l *line) handH2(head string) {
 
 // request serves one request; false ends the line.
 func (l *line) request(head string) (more bool) {
-	if !l.srv.begin() {
+	if !l.srv.begin(l) {
 		return false
 	}
 	defer func() {
@@ -157,7 +158,7 @@ func (l *line) request(head string) (more bool) {
 			l.hush()
 			more = false
 		}
-		if !l.srv.done(l.taken) {
+		if !l.srv.done(l, l.taken) {
 			more = false
 		}
 	}()
@@ -275,10 +276,10 @@ func (l *line) malformed(err error) {
 	if !errors.As(err, &wrong) {
 		return // it ended, or took too long
 	}
-	if !l.srv.begin() {
+	if !l.srv.begin(l) {
 		return
 	}
-	defer l.srv.done(false)
+	defer l.srv.done(l, false)
 	l.last = true
 	l.req.Method, l.req.Minor, l.fields = "", 1, ""
 	l.up.Reset(l.in, http1.NoBody, 0)
@@ -302,7 +303,7 @@ func (l *line) refuse(c *call, p *Problem, dec *lane.Decision) {
 func (l *line) answer(c *call, resp *http.Response) {
 	l.settle()
 	b := newBridge(l)
-	w := &writer{ResponseWriter: b, srv: l.srv, head: l.req.Method == http.MethodHead}
+	w := &writer{ResponseWriter: b, srv: l.srv, late: l.late, head: l.req.Method == http.MethodHead}
 	c.relay(w, resp)
 	b.finish()
 }

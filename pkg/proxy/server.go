@@ -34,6 +34,8 @@ type server struct {
 	mu       sync.Mutex
 	idle     *sync.Cond // signalled when a count falls
 	active   int        // requests that are being served, upgraded ones apart
+	marked   bool       // mark was called
+	before   int        // of the active ones, those that had begun by then
 	inside   int        // lines and handlers that have not returned
 	draining bool
 	ended    bool
@@ -75,23 +77,24 @@ func newServer(t *Transport, front traffic.Front, lines func(l *line), h handler
 }
 
 func (s *server) serve(h handler, w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
+	late, ok := s.enter()
+	if !ok {
 		panic(http.ErrAbortHandler)
 	}
-	lw := &writer{ResponseWriter: w, srv: s, head: r.Method == http.MethodHead}
+	lw := &writer{ResponseWriter: w, srv: s, late: late, head: r.Method == http.MethodHead}
 	defer s.leave(lw)
 	h(lw, r)
 }
 
-func (s *server) enter() bool {
+func (s *server) enter() (late, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return false
+		return false, false
 	}
 	s.active++
 	s.inside++
-	return true
+	return s.marked, true
 }
 
 func (s *server) leave(w *writer) {
@@ -100,9 +103,33 @@ func (s *server) leave(w *writer) {
 	defer s.mu.Unlock()
 	s.inside--
 	if w.hj == nil {
-		s.active--
+		s.over(w.late)
 	}
 	s.idle.Broadcast()
+}
+
+// over counts the end of a request; late: it began behind the mark. The caller holds mu.
+func (s *server) over(late bool) {
+	s.active--
+	if s.marked && !late {
+		s.before--
+	}
+}
+
+// mark has the requests that are under way now counted apart from later ones.
+func (s *server) mark() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.marked {
+		s.marked, s.before = true, s.active
+	}
+}
+
+// markedLeft counts what inFlight did when mark was called, and is still under way.
+func (s *server) markedLeft() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.before
 }
 
 // inFlight counts requests, without connections that have switched protocols.
@@ -113,10 +140,10 @@ func (s *server) inFlight() int {
 }
 
 // hijacked takes a connection into the list of those to close at the end.
-func (s *server) hijacked(c net.Conn) {
+func (s *server) hijacked(c net.Conn, late bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active--
+	s.over(late)
 	s.idle.Broadcast()
 	s.conns[c] = struct{}{}
 	if s.ended {
@@ -177,22 +204,23 @@ func (s *server) drop(l *line) {
 }
 
 // begin counts a request of a line; false if there is to be none.
-func (s *server) begin() bool {
+func (s *server) begin(l *line) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return false
 	}
 	s.active++
+	l.late = s.marked
 	return true
 }
 
 // done is the end of a request of a line. It reports whether more are wanted.
-func (s *server) done(upgraded bool) (more bool) {
+func (s *server) done(l *line, upgraded bool) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !upgraded {
-		s.active--
+		s.over(l.late)
 	}
 	if s.draining {
 		s.idle.Broadcast()

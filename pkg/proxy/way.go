@@ -561,7 +561,7 @@ func (l *line) joinUp(say said) {
 	l.hush()
 	w.peer = nil
 	l.taken = true
-	l.srv.hijacked(l.conn)
+	l.srv.hijacked(l.conn, l.late)
 	defer l.srv.release(l.conn)
 	defer x.conn.Close()
 	w.out = l.appendResponse(w.out[:0], &say, false)

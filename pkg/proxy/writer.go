@@ -21,6 +21,7 @@ var buffers = sync.Pool{New: func() any {
 type writer struct {
 	http.ResponseWriter
 	srv    *server
+	late   bool // the request began behind the server's mark
 	head   bool // the request was a HEAD
 	wrote  bool
 	empty  bool // the response is known to have no body
@@ -99,7 +100,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	w.hj = conn
-	w.srv.hijacked(conn)
+	w.srv.hijacked(conn, w.late)
 	return conn, rw, nil
 }
 

@@ -57,12 +57,15 @@ type session struct {
 	link        *link // to the relay; nil without one
 	watcher     *consul.Watcher
 	engine      *proxy.Transport
+	forward     *proxy.Forward
 	counts      traffic.Counts
 	messages    *describe.Reader
 
-	glanced   netip.Addr // this machine's address at the first glance, before it was detected
-	endGuard  func()     // ends the watch over the guardian, and waits for it
-	endWrites func()     // ends what writes to the registry beside the services' own parts, and waits for it
+	glanced   netip.Addr    // this machine's address at the first glance, before it was detected
+	over      chan struct{} // closed when no front waits for requests any more
+	endFronts []func()      // each ends a front, and waits for it
+	endGuard  func()        // ends the watch over the guardian, and waits for it
+	endWrites func()        // ends what writes to the registry beside the services' own parts, and waits for it
 
 	mu       sync.Mutex
 	state    string
@@ -99,7 +102,7 @@ func Run(ctx context.Context, o Options) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &session{o: o, started: o.Now(), mark: rand.Text(), log: traffic.NewLog(rows), messages: describe.NewReader(o.Now), state: control.SessionStarting,
-		cancel: cancel, forced: make(chan struct{}), done: make(chan struct{})}
+		cancel: cancel, forced: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{})}
 	ctl, err := control.Listen(o.RuntimeDir)
 	if err != nil {
 		return err

@@ -57,11 +57,10 @@ func (s *session) start(ctx, life context.Context, parts *parts) error {
 	s.mu.Lock()
 	s.engine = transport
 	s.mu.Unlock()
-	forward, err := s.forward(transport)
-	if err != nil {
+	if s.forward, err = s.forwardFor(transport); err != nil {
 		return errors.Join(err, front.Close())
 	}
-	parts.run(life, func(ctx context.Context) error { return forward.Serve(ctx, front) })
+	s.endFronts = append(s.endFronts, parts.until(life, func(ctx context.Context) error { return s.forward.Serve(ctx, front) }))
 	if err := s.listenGuards(ctx, life, parts, transport); err != nil {
 		return err
 	}
@@ -185,7 +184,7 @@ func (s *session) listenGuards(ctx, life context.Context, parts *parts, t *proxy
 		s.services = append(s.services, v)
 		s.mu.Unlock()
 		v.door, v.ln = newDoor(ln), ln
-		parts.run(life, func(ctx context.Context) error { return v.guard.Serve(ctx, v.door) })
+		s.endFronts = append(s.endFronts, parts.until(life, func(ctx context.Context) error { return v.guard.Serve(ctx, v.door) }))
 	}
 	return nil
 }

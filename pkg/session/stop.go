@@ -16,6 +16,10 @@ import (
 func (s *session) tearDown(ctx context.Context) error {
 	defer s.forceOn(ctx)()
 	ctx = context.WithoutCancel(ctx)
+	began := time.Now()
+	if s.forward != nil {
+		s.forward.Mark()
+	}
 	s.setState(control.SessionDraining)
 	var left []error
 	note := func(err error) {
@@ -62,6 +66,7 @@ func (s *session) tearDown(ctx context.Context) error {
 		}
 		stop()
 	}
+	s.closeFronts(began)
 	if len(left) > 0 {
 		return &LeftBehindError{What: left}
 	}
@@ -148,7 +153,32 @@ func (s *session) each(f func(*service, *place)) {
 	all.Wait()
 }
 
-// drain waits for the requests under way, the drain time at most.
+// lastCalls is how long the fronts wait at the very end when the drain time is over, or
+// nobody has the patience for it: for requests that came in between.
+const lastCalls = 500 * time.Millisecond
+
+// longestDrain bounds a front's own wait, which over ends.
+func (s *session) longestDrain() time.Duration { return max(s.o.Drain, lastCalls) }
+
+// closeFronts ends the guards and the coloring proxy: nothing new is let in, and what is
+// under way by now has what is left of the drain time. All that a call needs, the watch
+// and the tunnel, is there until then.
+func (s *session) closeFronts(began time.Time) {
+	var once sync.Once
+	t := time.AfterFunc(max(s.o.Drain-time.Since(began), lastCalls), func() { once.Do(func() { close(s.over) }) })
+	defer t.Stop()
+	defer s.onForce(func() { t.Reset(lastCalls) })()
+	var all sync.WaitGroup
+	for _, end := range s.endFronts {
+		all.Go(end)
+	}
+	all.Wait()
+}
+
+// drain waits for the requests under way, the drain time at most: those of others that
+// came to a guard, and the session's own calls. The latter may go on, an application's
+// that polls for one: only those that were under way when the end began are waited for
+// here.
 func (s *session) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Drain)
 	defer cancel()
@@ -156,21 +186,24 @@ func (s *session) drain(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for said := false; ; {
-		busy := 0
+		busy, calls := 0, 0
 		for _, v := range s.services {
 			busy += v.guard.InFlight()
 		}
-		if busy == 0 {
+		if s.forward != nil {
+			calls = s.forward.Marked()
+		}
+		if busy == 0 && calls == 0 {
 			return
 		}
 		if !said {
 			said = true
-			s.o.Log.Warn("waiting for requests under way; Ctrl-C ends the wait", "requests", busy, "at most", s.o.Drain)
+			s.o.Log.Warn("waiting for requests under way; Ctrl-C ends the wait", "requests", busy, "own calls", calls, "at most", s.o.Drain)
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			s.o.Log.Warn("requests were still under way", "requests", busy)
+			s.o.Log.Warn("requests were still under way", "requests", busy, "own calls", calls)
 			return
 		}
 	}

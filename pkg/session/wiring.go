@@ -3,17 +3,12 @@ package session
 import (
 	"context"
 	"crypto/tls"
-	"time"
 
 	"lane/pkg/ca"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/tracemap"
 )
-
-// lastCalls is how long a front waits for its requests when the session has
-// already waited for them: for those that came in between.
-const lastCalls = 500 * time.Millisecond
 
 // transport is the engine that all fronts of the session share.
 func (s *session) transport(ctx context.Context, router *lane.Router) (*proxy.Transport, error) {
@@ -34,9 +29,9 @@ func (s *session) transport(ctx context.Context, router *lane.Router) (*proxy.Tr
 // minutes, by which it tells that a tag was lost.
 const ownTraces = 2000
 
-// forward is the coloring proxy.
-func (s *session) forward(t *proxy.Transport) (*proxy.Forward, error) {
-	cfg := proxy.ForwardConfig{Drain: lastCalls}
+// forwardFor is the coloring proxy.
+func (s *session) forwardFor(t *proxy.Transport) (*proxy.Forward, error) {
+	cfg := proxy.ForwardConfig{Drain: s.longestDrain(), Force: s.over}
 	if len(s.o.Opens) == 0 {
 		return proxy.NewForward(t, cfg), nil
 	}
