@@ -17,8 +17,8 @@ type tickMsg struct{ n uint64 }
 const (
 	tickLeast = time.Second
 	tickMost  = 10 * time.Second
-	// inSeconds is up to when ages are shown by the second.
-	inSeconds = 2 * time.Minute
+	// bySecond is up to when ages are shown by the second.
+	bySecond = 2 * time.Minute
 )
 
 // ticks are the one that is under way, if any.
@@ -49,7 +49,7 @@ func (m *model) ages() time.Duration {
 		}
 	}
 	if m.figured() && m.graph.n > 0 && !m.list.paused {
-		if long := m.graph.span().long; long < inSeconds {
+		if long := m.graph.span().long; long < bySecond {
 			soon(tickLeast)
 		} else {
 			soon(long / sparkSteps)
@@ -60,7 +60,7 @@ func (m *model) ages() time.Duration {
 		if m.gone != nil {
 			since = m.goneAt
 		}
-		if m.now.Sub(since) < inSeconds {
+		if m.now.Sub(since) < bySecond {
 			soon(tickLeast)
 		} else {
 			soon(tickMost)

@@ -1,6 +1,10 @@
 package tui
 
-import "lane/pkg/control"
+import (
+	"strings"
+
+	"lane/pkg/control"
+)
 
 // newsLines are the newest n things that happened to the session, the newest first.
 func (m *model) newsLines(n int) []string {
@@ -22,19 +26,38 @@ func eventWord(e *control.Event) (string, class) {
 	return "INFO", plain
 }
 
-// eventsText is what happened to the session, the newest first.
+// allProblems are the session's problems in full: above the list there may be room for
+// some. Of a session that is gone only its warnings are still so.
+func (m *model) allProblems(p *page) {
+	all := problems(m.status, m.now, m.fixed.text)
+	if m.gone != nil {
+		all = nil
+		for _, w := range m.status.Warnings {
+			all = append(all, problem{text: " ! " + w, class: warnText})
+		}
+	}
+	for _, q := range all {
+		s := strings.TrimLeft(q.text, " ")
+		indent := 0
+		if !strings.HasPrefix(s, "!") { // it goes on with the one before
+			indent = 3
+		}
+		p.put(indent, s+q.more, q.class)
+	}
+	if len(all) > 0 {
+		p.blank()
+	}
+}
+
+// eventsText is what is wrong with the session, and what happened to it, the newest
+// first.
 func (m *model) eventsText(w int) []cell {
 	p := &page{t: m.fixed.text, w: w}
 	if !m.known {
 		p.put(0, "The session has not answered yet.", plain)
 		return p.lines
 	}
-	for _, warning := range m.status.Warnings {
-		p.put(0, "! "+warning, warnText)
-	}
-	if len(m.status.Warnings) > 0 {
-		p.blank()
-	}
+	m.allProblems(p)
 	if m.ended() && m.status.State != control.SessionEnded {
 		p.put(0, m.endWords()+".", badText)
 	}

@@ -238,6 +238,7 @@ func TestGolden(t *testing.T) {
 		{"graph", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("g") }},
 		{"graph-none", nil, func(u *user) { u.status(unused).keys("g") }},
 		{"log", nil, func(u *user) { u.running(eventful).keys("l") }},
+		{"log-troubled", nil, func(u *user) { u.running(troubled).keys("l") }},
 		{"detail-request", []func(*Options){doing(&doer{bodies: posted()})}, func(u *user) { u.running(keeping).keys("<").deeds("2") }},
 		{"detail-response", []func(*Options){doing(&doer{bodies: posted()})}, func(u *user) { u.running(keeping).keys("<").deeds("3") }},
 		{"detail-grpc", []func(*Options){describing(traffic.Messages{Req: []string{`{"user":"ann","apiToken":"t"}`, `{"parts":["a","b"]}`}})}, func(u *user) { u.running(keeping).deeds("enter", "2") }},

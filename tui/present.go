@@ -448,29 +448,19 @@ func problems(s control.Status, now time.Time, t text) []problem {
 		bad(word+": the lane's callers get errors until it is back", note(r.Error, t))
 		out = append(out, lostLines(&s, now, t)...)
 	}
+	var unconfirmed, unproved []control.Service
 	for _, v := range s.Services {
-		name := t.clean(v.Name, 64)
-		switch v.State {
-		case control.StateClaimLost:
-			bad(name+": claim lost, no longer exposed from here", note(v.Note, t))
-		case control.StateLocalClosed:
-			if sick(&v) {
-				bad(name+": "+t.clean(v.Note, 160)+"; its lane callers get errors", "")
-			} else {
-				bad(name+": nothing listens on "+t.clean(v.Local, 64)+"; its lane callers get errors", "")
-			}
-		case control.StateUnconfirmed:
-			if !lost && s.Registry.Removed.IsZero() { // it is what a lost tunnel means, and a registry that is away
-				bad(name+": not confirmed by the registry", note(v.Note, t))
-			}
-		case control.StateUnproved:
-			if lost {
-				break
-			}
-			bad(name+": no proof in the last 10 s that callers reach it", note(v.Note, t))
+		switch {
+		case v.State == control.StateClaimLost:
+			bad(t.clean(v.Name, 64)+": claim lost, no longer exposed from here", note(v.Note, t))
+		case lost: // it is what a lost tunnel means
+		case v.State == control.StateUnconfirmed && s.Registry.Removed.IsZero(): // else the registry is away
+			unconfirmed = append(unconfirmed, v)
+		case v.State == control.StateUnproved:
+			unproved = append(unproved, v)
 		}
 	}
-	if s.Registry.State == registryUnreachable || s.Registry.State == registryStale {
+	if s.Registry.State == registryUnreachable || s.Registry.State == registryStale { // the cause of much that follows
 		how := " has no leader"
 		if s.Registry.State == registryUnreachable {
 			how = " does not answer"
@@ -479,6 +469,19 @@ func problems(s control.Status, now time.Time, t text) []problem {
 		if r := &s.Registry; !r.Removed.IsZero() {
 			out = append(out, problem{text: "   If it lives for others: " + named(s.Services, t) + " critical" + within(r.Critical, now) + ", removed" + within(r.Removed, now), class: badText})
 		}
+	}
+	for _, v := range s.Services {
+		if name := t.clean(v.Name, 64); v.State == control.StateLocalClosed && sick(&v) {
+			bad(name+": "+t.clean(v.Note, 160)+"; its lane callers get errors", "")
+		} else if v.State == control.StateLocalClosed {
+			bad(name+": nothing listens on "+t.clean(v.Local, 64)+"; its lane callers get errors", "")
+		}
+	}
+	if len(unconfirmed) > 0 {
+		bad(named(unconfirmed, t)+": not confirmed by the registry", commonNote(unconfirmed, t))
+	}
+	if len(unproved) > 0 {
+		bad(named(unproved, t)+": no proof in the last 10 s that callers reach "+one(len(unproved), "it", "them"), commonNote(unproved, t))
 	}
 	if s.Registry.State == registryUnknown && s.State != control.SessionStarting {
 		out = append(out, problem{text: " ! nothing is known of the registry yet: requests wait for its first answer", class: warnText})
@@ -490,6 +493,24 @@ func problems(s control.Status, now time.Time, t text) []problem {
 		out = append(out, problem{text: " ! " + t.clean(w, 300), class: warnText})
 	}
 	return out
+}
+
+// commonNote is what services say of their state, if all say the same.
+func commonNote(of []control.Service, t text) string {
+	for _, v := range of {
+		if v.Note != of[0].Note {
+			return ""
+		}
+	}
+	return note(of[0].Note, t)
+}
+
+// one is a word for one thing, or that for several.
+func one(n int, single, several string) string {
+	if n == 1 {
+		return single
+	}
+	return several
 }
 
 func note(s string, t text) string {

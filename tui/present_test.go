@@ -261,6 +261,26 @@ func TestProblems(t *testing.T) {
 		{"a relay that is well", func(s *control.Status) {
 			s.Services[0].State, s.Relay = control.StateUnconfirmed, &control.RelayStatus{State: control.RelayOK}
 		}, "!! orders: not confirmed by the registry"},
+		{"several unconfirmed", func(s *control.Status) {
+			for i := range s.Services {
+				s.Services[i].State, s.Services[i].Note = control.StateUnconfirmed, "permission denied"
+			}
+		}, "!! orders, payments: not confirmed by the registry (permission denied)"},
+		{"several unconfirmed, each in its way", func(s *control.Status) {
+			s.Services[0].State, s.Services[0].Note = control.StateUnconfirmed, "permission denied"
+			s.Services[1].State = control.StateUnconfirmed
+		}, "!! orders, payments: not confirmed by the registry"},
+		{"several unproved", func(s *control.Status) {
+			s.Services[0].State, s.Services[1].State = control.StateUnproved, control.StateUnproved
+		}, "!! orders, payments: no proof in the last 10 s that callers reach them"},
+		{"the cause before what follows", func(s *control.Status) {
+			s.Services[0].State, s.Services[1].State = control.StateUnconfirmed, control.StateLocalClosed
+			s.Registry.State = registryStale
+		}, "!! registry 127.0.0.1:8500 has no leader; routing by what was last known\n" +
+			"!! payments: nothing listens on 127.0.0.1:8081; its lane callers get errors\n!! orders: not confirmed by the registry"},
+		{"what was taken before all", func(s *control.Status) {
+			s.Services[1].State, s.Registry.State = control.StateClaimLost, registryStale
+		}, "!! payments: claim lost, no longer exposed from here\n!! registry 127.0.0.1:8500 has no leader; routing by what was last known"},
 		{"warning", func(s *control.Status) { s.Warnings = []string{"be careful"} }, " ! be careful"},
 	} {
 		if got := list(c.change); got != c.want {

@@ -49,9 +49,9 @@ func (m model) layout() layout {
 				more++
 			}
 		}
-		rest := problem{text: "!! and more of it", class: badText}
+		rest := problem{text: "!! and more of it: l shows all", class: badText}
 		if more > 0 {
-			rest.text = "!! and " + plural(more, "more problem") + ": s and l show all"
+			rest.text = "!! and " + plural(more, "more problem") + ": l shows all"
 		}
 		l.problems = append(l.problems[:most-1:most-1], rest)
 	}

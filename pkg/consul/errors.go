@@ -46,6 +46,16 @@ func (e *UnreachableError) Error() string {
 		e.What, e.Address, e.Err)
 }
 
+// Fact is the error without what was being done, and without the advice for somebody
+// who has just said where the registry is: for one that has answered before.
+func (e *UnreachableError) Fact() string {
+	var foreign *foreignError
+	if errors.As(e.Err, &foreign) {
+		return foreign.fact(e.Address)
+	}
+	return "the registry at " + e.Address + " cannot be reached: " + e.Err.Error()
+}
+
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // foreignError says that what answers is no Consul, by what shows that.
@@ -58,9 +68,16 @@ func (e *foreignError) Error() string { return "it is no Consul: " + e.by }
 
 func (e *foreignError) words(what, addr string) string {
 	if e.tls {
-		return fmt.Sprintf("%s: what answers at %s wants TLS: set CONSUL_HTTP_ADDR to https://%s if it is your agent", what, addr, strings.TrimPrefix(addr, "http://"))
+		return fmt.Sprintf("%s: %s: set CONSUL_HTTP_ADDR to https://%s if it is your agent", what, e.fact(addr), strings.TrimPrefix(addr, "http://"))
 	}
-	return fmt.Sprintf("%s: what answers at %s is no Consul (%s): set CONSUL_HTTP_ADDR to your agent's address", what, addr, e.by)
+	return fmt.Sprintf("%s: %s: set CONSUL_HTTP_ADDR to your agent's address", what, e.fact(addr))
+}
+
+func (e *foreignError) fact(addr string) string {
+	if e.tls {
+		return "what answers at " + addr + " wants TLS"
+	}
+	return "what answers at " + addr + " is no Consul (" + e.by + ")"
 }
 
 // foreign tells an answer that no Consul gives; nil if one may have given it. A page is

@@ -242,7 +242,7 @@ func status(ok bool) string {
 }
 
 func (h *Hold) tell(ctx context.Context, check, note string, ok bool) error {
-	return h.c.do(ctx, "beat for "+h.reg.Name, fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {
+	return h.c.do(ctx, "keep "+h.reg.Name+" registered", fmt.Sprintf(`service:write on %q`, h.reg.Name), func(ctx context.Context) error {
 		return h.c.api.Agent().UpdateTTLOpts(check, note, status(ok), local(ctx))
 	})
 }

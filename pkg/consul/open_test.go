@@ -213,13 +213,15 @@ func TestPingTellsWhatIsWrong(t *testing.T) {
 		for body, code := range map[string]int{"<html>router login</html>": 200, "<!DOCTYPE html>\n<title>none</title>\nhere": 404, "<html>away</html>": 502, `{"error":"no such page"}`: 404, "what?": 400} {
 			f.set(answers("/v1/status/leader", code, body))
 			if err := c.Ping(deadline(t)); !errors.As(err, &away) || !strings.Contains(err.Error(), " is no Consul (") ||
-				strings.ContainsAny(err.Error(), "\n") || !strings.Contains(err.Error(), "set CONSUL_HTTP_ADDR") {
-				t.Errorf("%d %s: %v", code, body, err)
+				strings.ContainsAny(err.Error(), "\n") || !strings.Contains(err.Error(), "set CONSUL_HTTP_ADDR") ||
+				!strings.HasPrefix(away.Fact(), "what answers at ") || strings.Contains(away.Fact(), "set CONSUL_HTTP_ADDR") {
+				t.Errorf("%d %s: %v; %s", code, body, err, away.Fact())
 			}
 		}
 		f.set(answers("/v1/status/leader", 400, "Client sent an HTTP request to an HTTPS server.\n"))
-		if err := c.Ping(deadline(t)); !errors.As(err, &away) || !strings.Contains(err.Error(), "wants TLS: set CONSUL_HTTP_ADDR to https://"+strings.TrimPrefix(f.addr, "http://")) {
-			t.Errorf("%v", err)
+		if err := c.Ping(deadline(t)); !errors.As(err, &away) || !strings.Contains(err.Error(), "wants TLS: set CONSUL_HTTP_ADDR to https://"+strings.TrimPrefix(f.addr, "http://")) ||
+			!strings.HasSuffix(away.Fact(), " wants TLS") {
+			t.Errorf("%v; %s", err, away.Fact())
 		}
 		// What a Consul says of itself stays what it is.
 		var denied *consul.DeniedError

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
@@ -270,7 +272,7 @@ func (v *service) status(session string) control.Service {
 	case !confirmed:
 		st.State = control.StateUnconfirmed
 		if err != nil {
-			st.Note = err.Error()
+			st.Note = plainly(err)
 		}
 	case !v.open:
 		st.State, st.Note = control.StateLocalClosed, v.why
@@ -281,6 +283,16 @@ func (v *service) status(session string) control.Service {
 	}
 	st.Claim = v.claimed()
 	return st
+}
+
+// plainly is an error of a registry that has answered before: where that is was no
+// mistake.
+func plainly(err error) string {
+	var away *consul.UnreachableError
+	if errors.As(err, &away) {
+		return away.Fact()
+	}
+	return err.Error()
 }
 
 // claimed is the state of its claim, nil before there is one. The caller holds mu.

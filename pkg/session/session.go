@@ -317,7 +317,9 @@ func (s *session) Status(ctx context.Context) control.Status {
 		st.Registry.State, st.Registry.Since = stateWord(trust.State), trust.Since
 		st.Registry.Index = s.watcher.Index()
 		if err := s.watcher.Err(); err != nil {
-			st.Registry.Error = err.Error()
+			if st.Registry.Error = plainly(err); trust.Since.IsZero() { // it has never answered
+				st.Registry.Error = err.Error()
+			}
 		}
 		if trust.State == lane.Unreachable && !trust.Since.IsZero() && s.link == nil && len(s.services) > 0 {
 			st.Registry.Critical, st.Registry.Removed = trust.Since.Add(s.o.hold.Missed()), trust.Since.Add(s.o.hold.Gone())
