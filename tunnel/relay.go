@@ -225,7 +225,7 @@ func (r *Relay) unproven(c net.Conn, state http.ConnState) {
 	if !ok || state != http.StateClosed || r.conf.Unproven == nil || r.conf.TLS.ClientAuth == tls.NoClientCert || t.ConnectionState().HandshakeComplete {
 		return
 	}
-	err := t.Handshake() // it is closed: this is what its handshake has ended with
+	err := t.HandshakeContext(context.Background()) // it is closed: this is what its handshake has ended with
 	var bad *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &bad) && len(bad.UnverifiedCertificates) > 0:

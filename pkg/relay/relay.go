@@ -327,7 +327,7 @@ func (r *relay) hear(all map[string]consul.Revocation) {
 	maps.Copy(known, r.stood)
 	before := r.gone
 	r.gone, r.stood = lost(known, all, now), follow(known, all, now)
-	r.revoked, r.settled = maps.Clone(all), true
+	r.revoked, r.settled, r.deafBy = maps.Clone(all), true, nil
 	var missed []consul.Revocation
 	for id, s := range r.gone {
 		r.revoked[id] = s.Revocation
@@ -353,8 +353,12 @@ func (r *relay) hear(all map[string]consul.Revocation) {
 // deaf says that the registry does not tell what is revoked.
 func (r *relay) deaf(err error) {
 	r.mu.Lock()
+	said := r.deafBy != nil && r.deafBy.Error() == err.Error()
 	r.deafBy = err
 	r.mu.Unlock()
+	if said { // it is asked twice a second
+		return
+	}
 	r.o.Logger.Warn("which tokens are revoked is not known", "error", err)
 }
 

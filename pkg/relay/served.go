@@ -267,7 +267,7 @@ func (r *relay) listen(ports []int) (net.Listener, error) {
 			return nil, fmt.Errorf("open a port for the claim: %w", err)
 		}
 	}
-	return nil, refuse(http.StatusServiceUnavailable, "every port of this relay, %d-%d, is in use", r.o.Ports.First, r.o.Ports.Last)
+	return nil, refuse(http.StatusServiceUnavailable, "every port of this relay, %d-%d, is in use: one is free when somebody ends a session, or whoever runs the relay gives it a wider range (--ports)", r.o.Ports.First, r.o.Ports.Last)
 }
 
 // firstPlace is how a claim begins: as it wants, and with auto as the registry has

@@ -423,6 +423,9 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []told) {
 		}
 		l.next = now.Add(e.In)
 	case tunnel.Woke:
+		if l.state == control.RelayOK {
+			news = append(news, told{text: "this process stood still for a while, as when the machine sleeps: the tunnel is made anew"})
+		}
 		set(control.RelayReconnecting) // its connection may be dead: another one is made at once
 	case tunnel.Draining:
 		news = append(news, told{text: "the relay goes away: another link is made"})
@@ -683,7 +686,11 @@ func (f *far) Run(ctx context.Context) error {
 		f.mu.Lock()
 		why := f.why
 		f.mu.Unlock()
-		text := strings.TrimPrefix(why.Error(), "claim lost: ")
+		text := why.Error()
+		if no := (*tunnel.Refusal)(nil); errors.As(why, &no) {
+			text = no.Text // its number says nothing here
+		}
+		text = strings.TrimPrefix(text, "claim lost: ")
 		f.v.setLost(text)
 		return &consul.ClaimLostError{Lane: lane.Name(f.claim.Lane), Service: f.claim.Service, Text: text}
 	case <-ctx.Done():

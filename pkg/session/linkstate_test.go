@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/traffic"
 	"lane/tunnel"
@@ -17,6 +18,7 @@ import (
 func TestTheStatesOfATunnel(t *testing.T) {
 	gone := errors.New("gone")
 	up, down := tunnel.Event{What: tunnel.Connected}, tunnel.Event{What: tunnel.Disconnected, Err: gone}
+	still := "this process stood still for a while, as when the machine sleeps: the tunnel is made anew"
 	retry, drain, woke := tunnel.Event{What: tunnel.Retrying, Err: gone}, tunnel.Event{What: tunnel.Draining}, tunnel.Event{What: tunnel.Woke}
 	for _, c := range []struct {
 		name   string
@@ -31,8 +33,9 @@ func TestTheStatesOfATunnel(t *testing.T) {
 		{"back", []tunnel.Event{up, down, retry, up}, control.RelayOK, "the relay is lost: gone; the relay is back after 5 s"},
 		{"it says so, and another one is there", []tunnel.Event{up, drain, up}, control.RelayOK, "the relay goes away: another link is made"},
 		{"it says so, and there is no other", []tunnel.Event{up, drain, retry}, control.RelayReconnecting, "the relay goes away: another link is made; the relay is lost: gone"},
-		{"after a sleep", []tunnel.Event{up, woke}, control.RelayReconnecting, ""},
-		{"after a sleep, back", []tunnel.Event{up, woke, up}, control.RelayOK, "the relay is back after 2 s"},
+		{"after a sleep", []tunnel.Event{up, woke}, control.RelayReconnecting, still},
+		{"after a sleep, back", []tunnel.Event{up, woke, up}, control.RelayOK, still + "; the relay is back after 2 s"},
+		{"asleep twice", []tunnel.Event{up, woke, woke}, control.RelayReconnecting, still},
 	} {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		l := &link{o: &Relay{}, s: &session{o: Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}}, first: make(chan struct{}), state: control.RelayConnecting}
@@ -104,5 +107,20 @@ func TestWhatALostTunnelCutsOff(t *testing.T) {
 	l.cuts = map[string]time.Time{"a": lost, "c": at(-time.Hour).Add(time.Second)}
 	if n := l.cut(); n != 2 {
 		t.Errorf("%d were cut off, want 2", n)
+	}
+}
+
+// What the relay says of a lost claim is told without the number of its refusal.
+func TestALostClaimIsToldInWords(t *testing.T) {
+	for want, why := range map[string]error{
+		"bob on den has taken it over": &tunnel.Refusal{Code: 409, Text: "claim lost: bob on den has taken it over"},
+		"gone":                         errors.New("claim lost: gone"),
+	} {
+		f := &far{v: &service{}, lost: make(chan struct{})}
+		f.lose(why)
+		var lost *consul.ClaimLostError
+		if err := f.Run(t.Context()); !errors.As(err, &lost) || lost.Text != want || f.v.lost != want {
+			t.Errorf("%v: %v, %q", why, err, f.v.lost)
+		}
 	}
 }

@@ -87,7 +87,7 @@ func (v *Verifier) Verify(token string) (*Grant, error) {
 		// Its end is exact: the leeway is for clocks that are behind at its beginning.
 		return nil, &InvalidError{Why: "it has expired on " + c.ExpiresAt.UTC().Format(time.RFC3339), Expired: true}
 	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
-		return nil, &InvalidError{Why: "its signature is not of this relay's key"}
+		return nil, &InvalidError{Why: "its signature is not of the key that this relay read at its start"}
 	case errors.Is(err, jwt.ErrTokenMalformed):
 		return nil, &InvalidError{Why: "it is no whole token"}
 	case err != nil:
