@@ -145,9 +145,13 @@ func runSnapshot(f *factory, o *explainOptions) error {
 }
 
 func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
-	target, head, err := request(o.url, o.headers)
+	target, head, err := request(wellFormed(o.url), o.headers)
 	if err != nil {
 		return err
+	}
+	shown := target.String()
+	if wellFormed(o.url) != o.url {
+		shown = o.url
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainLimit)
 	defer cancel()
@@ -163,7 +167,8 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	if err != nil {
 		return err
 	}
-	closed := target.Scheme == "https" || target.Scheme == "wss"
+	over, _ := proxy.Scheme(target.Scheme)
+	closed := over == "https"
 	router, err := lane.NewRouter(s.Policy())
 	if err != nil {
 		return err
@@ -196,7 +201,7 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 			return err
 		}
 	}
-	return f.printExplanation(o.json, printer.NewExplanation(target.String(), tag, &ex))
+	return f.printExplanation(o.json, printer.NewExplanation(shown, tag, &ex))
 }
 
 // through is the session whose proxy a request would go through: of the lane that was
@@ -264,7 +269,40 @@ func readURL(raw string) (*url.URL, error) {
 	if err != nil || u.Host == "" {
 		return nil, usagef("a URL looks like http://order-service/api/orders/42", "%q is no URL", raw)
 	}
+	if _, ok := proxy.Scheme(u.Scheme); !ok {
+		return nil, usagef("http://, https://, ws:// and wss:// URLs go through the proxy", "cannot proxy the scheme %s", u.Scheme)
+	}
 	return u, nil
+}
+
+// wellFormed is a URL of plain HTTP whose bad escapes are made literal: the proxy sends
+// such a path on as it stands, and decides by the rest.
+func wellFormed(raw string) string {
+	rest := raw
+	if scheme, after, has := strings.Cut(raw, "://"); has {
+		if over, _ := proxy.Scheme(scheme); over != "http" {
+			return raw // inside TLS, and by a proxy behind, it would be refused
+		}
+		rest = after
+	}
+	path := strings.IndexByte(rest, '/')
+	if query := strings.IndexAny(rest, "?#"); path < 0 || query >= 0 && query < path {
+		return raw
+	}
+	end := len(rest)
+	if query := strings.IndexAny(rest, "?#"); query >= 0 {
+		end = query
+	}
+	var out strings.Builder
+	for i := path; i < end; i++ {
+		if out.WriteByte(rest[i]); rest[i] != '%' {
+			continue
+		}
+		if _, err := url.PathUnescape(rest[i:min(i+3, end)]); err != nil {
+			out.WriteString("25")
+		}
+	}
+	return raw[:len(raw)-len(rest)+path] + out.String() + rest[end:]
 }
 
 // request reads a URL and headers as curl takes them.

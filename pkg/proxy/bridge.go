@@ -47,13 +47,26 @@ var (
 
 func newBridge(l *line) *bridge { return &bridge{l: l, h: http.Header{}} }
 
+// unread says why net/http does not read a target that our own engine takes.
+func unread(method, uri string) string {
+	const most = 100 // of it are shown
+	shown := strconv.Quote(uri[:min(len(uri), most)])
+	switch {
+	case method == http.MethodConnect:
+		return "CONNECT names " + shown + ": a host and a port that is a number are wanted, as in CONNECT order-service:80"
+	case uri[0] != '/' && !strings.Contains(uri, "://"):
+		return "the request target " + shown + " is neither a path, /x, nor a URL, http://order-service/x"
+	}
+	return "the request target " + shown + " is no URL: a host, a port or an escape (%) in it is not well-formed"
+}
+
 // handle serves the line's request by a handler. head is the request's whole
 // head, which net/http reads again: what is strict enough for us is for it.
 func (l *line) handle(h handler, target string) {
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(
 		l.req.Method + " " + l.req.Target + " HTTP/1." + strconv.Itoa(l.req.Minor) + "\r\n" + l.fields)))
 	if err != nil {
-		l.malformed(&http1.Error{Status: 400, Why: "it cannot be read"})
+		l.malformed(&http1.Error{Status: 400, Why: unread(l.req.Method, l.req.Target)})
 		return
 	}
 	ctx, cancel := context.WithCancel(l.ctx)

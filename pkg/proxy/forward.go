@@ -134,7 +134,20 @@ func withoutUser(uri, scheme, host string) string {
 
 // plain reports whether a URL's scheme is plain HTTP.
 func plain(scheme string) bool {
-	return strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "ws")
+	over, _ := Scheme(scheme)
+	return over == "http"
+}
+
+// Scheme is what a URL of a scheme is sent over, http or https; false if the proxy takes
+// none of it.
+func Scheme(scheme string) (over string, ok bool) {
+	switch {
+	case strings.EqualFold(scheme, "http"), strings.EqualFold(scheme, "ws"):
+		return "http", true
+	case strings.EqualFold(scheme, "https"), strings.EqualFold(scheme, "wss"):
+		return "https", true
+	}
+	return "", false
 }
 
 // send sends a line's request on by our own engine. other does it for a host that
@@ -180,16 +193,12 @@ func (f *Forward) handle(w *writer, r *http.Request) {
 		f.page(w, r)
 		return
 	}
-	switch r.URL.Scheme {
-	case "http", "https":
-	case "ws":
-		r.URL.Scheme = "http"
-	case "wss":
-		r.URL.Scheme = "https"
-	default:
+	over, ok := Scheme(r.URL.Scheme)
+	if !ok {
 		badTarget(w, "cannot proxy the scheme "+r.URL.Scheme)
 		return
 	}
+	r.URL.Scheme = over
 	if r.URL.Host == "" {
 		badTarget(w, "the request target has no host")
 		return
@@ -243,7 +252,11 @@ func refused(code lane.Code) string {
 }
 
 func badTarget(w http.ResponseWriter, why string) {
-	p := &Problem{Code: CodeBadTarget, Message: why, Hint: "http:// and https:// targets work", status: http.StatusBadRequest}
+	refuseTarget(w, why, "http:// and https:// targets work")
+}
+
+func refuseTarget(w http.ResponseWriter, why, hint string) {
+	p := &Problem{Code: CodeBadTarget, Message: why, Hint: hint, status: http.StatusBadRequest}
 	resp := p.response(nil, refused(p.Code))
 	for k, v := range resp.Header {
 		w.Header()[k] = v

@@ -109,7 +109,7 @@ func withDoor(ctx context.Context, c net.Conn) context.Context {
 // form, for the host that CONNECT named. The Host header stays as it is.
 func (f *Forward) inside(w *writer, r *http.Request) {
 	if r.Method == http.MethodConnect {
-		badTarget(w, "no tunnel inside a tunnel")
+		refuseTarget(w, "no tunnel inside a tunnel", "send this CONNECT on a connection of its own to the proxy")
 		return
 	}
 	if r.URL.IsAbs() && f.t.self.has(r.URL.Scheme, r.URL.Host) {
@@ -129,7 +129,7 @@ func (f *Forward) inside(w *writer, r *http.Request) {
 		c.host = host
 	}
 	if why := f.misdirected(r, target); why != "" {
-		f.answer(c, w, r, &Problem{Code: CodeBadTarget, Message: why, status: http.StatusMisdirectedRequest}, nil)
+		f.answer(c, w, r, &Problem{Code: CodeBadTarget, Message: why, Hint: "open a tunnel of its own to it", status: http.StatusMisdirectedRequest}, nil)
 		return
 	}
 	f.proxy(w, r, c)

@@ -41,7 +41,8 @@ func (f *Forward) connect(w *writer, r *http.Request) {
 	c.upgrade, c.grpc = "", false
 	host, port := splitHost(r.Host)
 	if port == "" {
-		f.answer(c, w, r, &Problem{Code: CodeBadTarget, Message: "CONNECT wants host:port", status: http.StatusBadRequest}, nil)
+		f.answer(c, w, r, &Problem{Code: CodeBadTarget, Message: "CONNECT " + r.Host + " names no port",
+			Hint: "name it: CONNECT " + host + ":80, or :443 for TLS; a service is found whatever its port is", status: http.StatusBadRequest}, nil)
 		return
 	}
 	if t.self.has("", r.Host) {
