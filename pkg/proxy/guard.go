@@ -431,11 +431,10 @@ func (g *Guard) closed(c *call, err error) *Problem {
 		c.ex.Err = p.Message
 		return p
 	}
-	p := &Problem{Code: lane.CodeUpstreamConnect, Service: g.cfg.Service, Lane: g.cfg.Lane,
-		Message: "the local process of " + g.cfg.Service + " takes no connection at " + addr + ": " + cause(refused.Err),
+	c.ex.Err = "the local process of " + g.cfg.Service + " takes no connection at " + addr + ": " + cause(refused.Err)
+	return &Problem{Code: lane.CodeUpstreamConnect, Service: g.cfg.Service, Lane: g.cfg.Lane,
+		Message: "lane-local-down: " + c.ex.Err,
 		Hint:    "start it, or check its port: the guard expects it at " + addr}
-	c.ex.Err = p.Message
-	return p
 }
 
 // pass sends a request of the lane to the local process.
