@@ -133,7 +133,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	}
 	opts := gateway.Options{
 		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(),
-		Traces: o.traces, Expose: o.expose, Color: fixed, Log: seen.log, Drain: o.drain, Force: f.force, Logger: f.logger(slog.LevelWarn),
+		Traces: o.traces, Expose: o.expose, Color: fixed, Log: seen.log, Drain: drainOf(o.drain), Force: f.force, Logger: f.logger(slog.LevelWarn),
 	}
 	if inForce != nil {
 		opts.Rules, opts.Color = inForce, inForce.Color
@@ -147,6 +147,14 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 	}
 	// A signal is how its supervisor ends it: that is no failure.
 	return gateway.Run(ctx, opts)
+}
+
+// drainOf is a --drain for a front, to which 0 is its default: nothing is to be waited for.
+func drainOf(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }
 
 // warn says which rules of a file can never color anything here.

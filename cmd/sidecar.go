@@ -135,7 +135,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 		Sources: o.sources, Traces: traces, Stamped: o.stamped, Probes: o.probes,
 		Policy: policy, Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(),
 		Upstream: upstream, Hosts: at.s.Hosts, Colored: at.s.Colored,
-		Log: seen.log, Drain: o.drain, Force: f.force, Logger: f.logger(slog.LevelWarn),
+		Log: seen.log, Drain: drainOf(o.drain), Force: f.force, Logger: f.logger(slog.LevelWarn),
 		Ready: func() {
 			seen.ready(func() { // who has closed it does not read it
 				_, _ = fmt.Fprintf(f.io.Out, "sidecar of %s at %s\nproxy at %s\n%s", o.service, reached(in.Addr().String()), reached(out.Addr().String()), seen.addr())

@@ -42,8 +42,8 @@ type Options struct {
 	// Rules, if set, are watched for as long as Run runs, and waited for before the
 	// first request: until their first answer nothing would be colored.
 	Rules *Rules
-	// Drain is how long the end waits for requests; 0 is 30 s. When Force is closed
-	// it waits no longer.
+	// Drain is how long the end waits for requests; 0 is 30 s, and a negative one none at
+	// all. When Force is closed it waits no longer.
 	Drain time.Duration
 	Force <-chan struct{}
 	// Ready, if set, is called before the first request is taken.

@@ -53,10 +53,14 @@ const (
 type handler func(w *writer, r *http.Request)
 
 // newServer makes a server. lines serves what comes as HTTP/1, h what comes as
-// HTTP/2: with prior knowledge only if h2c says so.
+// HTTP/2: with prior knowledge only if h2c says so. A drain of 0 is 30 s, a negative one
+// waits for nothing.
 func newServer(t *Transport, front traffic.Front, lines func(l *line), h handler, h2c bool, drain time.Duration) *server {
 	s := &server{t: t, front: front, lines: lines, h2c: h2c, drain: orDefault(drain, 30*time.Second), logger: t.logger,
 		all: map[*line]struct{}{}, conns: map[net.Conn]struct{}{}, doors: newDoors()}
+	if drain < 0 {
+		s.drain = 0
+	}
 	s.idle = sync.NewCond(&s.mu)
 	var p http.Protocols
 	p.SetUnencryptedHTTP2(true)

@@ -49,8 +49,9 @@ type Options struct {
 	// Beside, if set, runs for as long as the sidecar does, and longer than its last
 	// request; its error ends the sidecar.
 	Beside func(ctx context.Context) error
-	// Drain is how long the end waits for requests; 0 is 30 s. When Force is closed
-	// it waits no longer.
+	// Drain is how long the end waits for requests, callers' and the application's own
+	// in all; 0 is 30 s, and a negative one none at all. When Force is closed it waits
+	// no longer.
 	Drain time.Duration
 	Force <-chan struct{}
 	// Register, if set, puts the application into the registry, at the inbound
@@ -72,6 +73,14 @@ type Rules interface {
 
 // Run serves until ctx ends, then drains. It returns when nothing of it runs.
 func Run(ctx context.Context, o Options) error {
+	// One drain time for all: the way out of the registry and either front would each
+	// wait for its own.
+	over := make(chan struct{})
+	force, drain := o.Force, o.Drain
+	if drain == 0 {
+		drain = defaultDrain
+	}
+	o.Force = over
 	inbound, outbound, watcher, transport, err := o.fronts()
 	if err != nil {
 		return errors.Join(err, o.Inbound.Close(), o.Outbound.Close())
@@ -86,6 +95,21 @@ func Run(ctx context.Context, o Options) error {
 	serving, stop := context.WithCancel(life)
 	defer stop()
 	var parts errgroup.Group
+	parts.Go(func() error {
+		defer close(over)
+		select {
+		case <-ctx.Done():
+		case <-serving.Done():
+		}
+		end := time.NewTimer(drain)
+		defer end.Stop()
+		select {
+		case <-end.C:
+		case <-force:
+		case <-life.Done():
+		}
+		return nil
+	})
 	entry := o.enter()
 	refused := make(chan error, 1) // why the registry does not take it
 	parts.Go(func() error {
