@@ -140,5 +140,8 @@ func TestThePoliciesHold(t *testing.T) {
 	denied("take it back as the approver", approver.UnmarkDraining(deadline(t), in))
 	may("take it back", operator.UnmarkDraining(deadline(t), in))
 	may("drop the claim", operator.DropClaim(deadline(t), lane.Claim{Lane: "dev-bob", Service: "orders"}))
+	at := consul.Activity{Lane: "dev-bob", Service: "orders"}
+	may("remove a last activity", operator.RemoveActivity(deadline(t), at))
+	denied("remove one as the approver", approver.RemoveActivity(deadline(t), at))
 	may("deregister", operator.Deregister(deadline(t), in.ID))
 }

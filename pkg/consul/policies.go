@@ -27,6 +27,7 @@ key_prefix "` + activePrefix + `" { policy = "write" }
 		{"lane-operator", "whoever may use lane kill and lane switch, and take a lane's instances out",
 			`key_prefix "` + switchesPrefix + `" { policy = "write" }
 key_prefix "` + declaredPrefix + `" { policy = "write" }
+key_prefix "` + activityPrefix + `" { policy = "write" }
 service_prefix ""           { policy = "write" }
 node_prefix ""              { policy = "read" }
 `},
