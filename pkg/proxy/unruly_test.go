@@ -128,7 +128,7 @@ func TestAnswerBeforeALongUpload(t *testing.T) {
 			n, _ := io.CopyN(io.Discard, br, size)
 			came <- n
 			readText(br)
-			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext")
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnext")
 		}
 	})
 	e := newEnv(t, nil)
