@@ -275,12 +275,16 @@ func TestAnEndWaitsForOwnCallsThroughARelay(t *testing.T) {
 		if err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode != http.StatusOK {
-				err = errors.New(resp.Status)
+				err = errors.New(resp.Status + " " + resp.Header.Get("X-Lane-Error") + " " + resp.Header.Get("X-Lane-Decision"))
 			}
 		}
 		under <- err
 	}()
-	<-w.local.inside
+	select {
+	case <-w.local.inside:
+	case err := <-under:
+		t.Fatalf("the call did not come in: %v", err)
+	}
 	r.end(errEnd)
 	eventually(t, "draining", func() bool { return r.status().State == control.SessionDraining })
 	close(w.local.slow)

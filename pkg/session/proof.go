@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"lane/pkg/consul"
@@ -62,10 +63,20 @@ func (s *session) firstProof(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for _, v := range s.services {
+		var proven time.Time
 		for {
 			err := s.proof(ctx, v)
-			if v.proven(err); err == nil || asForeign(err) != nil { // waiting does not help against that
+			v.proven(err)
+			if asForeign(err) != nil { // waiting does not help against that
 				break
+			}
+			if err == nil {
+				if proven.IsZero() {
+					proven = time.Now()
+				}
+				if s.passes(v) || time.Since(proven) > passLimit {
+					break
+				}
 			}
 			select {
 			case <-tick.C:
@@ -74,6 +85,23 @@ func (s *session) firstProof(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// passLimit is how long a start waits for its own instance to pass where this session
+// looks: the first call would get an error that the next one does not.
+const passLimit = 3 * time.Second
+
+// passes reports whether callers of the lane would be served: the instance passes, or
+// cannot while the local process is down.
+func (s *session) passes(v *service) bool {
+	if ok, _ := v.health(); !ok {
+		return true
+	}
+	_, id, _, _ := v.place().where(v.at().String())
+	svc := s.watcher.Catalog().Service(v.o.Name)
+	return svc != nil && slices.ContainsFunc(svc.Instances, func(in lane.Instance) bool {
+		return in.ID == id && in.Health != lane.Critical
+	})
 }
 
 // proof walks a caller's way once.
