@@ -3,10 +3,12 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -121,10 +123,14 @@ func TestAnswerBeforeTheUpload(t *testing.T) {
 // record; so it does when the body is far longer than what waits on the way.
 func TestAnswerBeforeALongUpload(t *testing.T) {
 	const size = 20 << 20
-	came := make(chan int64, 1)
+	waited, came := make(chan error, 1), make(chan int64, 1)
 	origin := scripted(t, func(_ int, conn net.Conn, br *bufio.Reader) {
 		if readText(br) != "" {
 			fmt.Fprint(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+			_ = conn.SetReadDeadline(time.Now().Add(5 * switchWait)) // nothing ends meanwhile
+			_, err := br.Peek(1)
+			waited <- err
+			_ = conn.SetReadDeadline(time.Time{})
 			n, _ := io.CopyN(io.Discard, br, size)
 			came <- n
 			readText(br)
@@ -141,7 +147,10 @@ func TestAnswerBeforeALongUpload(t *testing.T) {
 		if a := response(t, br, "POST"); a.status != 202 {
 			t.Fatalf("%s: %+v", at.name, a)
 		}
-		for sent := 0; sent < size; sent += 1 << 20 { // after the answer
+		if err := <-waited; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("%s: the server is left behind its answer: %v", at.name, err)
+		}
+		for sent := 0; sent < size; sent += 1 << 20 {
 			if _, err := conn.Write(make([]byte, 1<<20)); err != nil {
 				t.Fatalf("%s: after %d bytes: %v", at.name, sent, err)
 			}
