@@ -9,7 +9,7 @@ import (
 
 // The doctor behind the key D looks at what the session serves; one that serves nothing
 // has nothing of that kind.
-func TestTheKeyDAsksForTheSessionsServices(t *testing.T) {
+func TestTheDoctorOnTheScreenAsksForTheSessionsServices(t *testing.T) {
 	st := &control.Status{Services: []control.Service{{Name: "orders", Local: "127.0.0.1:8080"}, {Name: "stock", Local: "[::1]:8081"}}}
 	if got := asked(st); !slices.Equal(got, []string{"orders=8080", "stock=8081"}) {
 		t.Errorf("asked for %q", got)

@@ -76,17 +76,17 @@ func TestHurryEndsTheWait(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	d := &doer{}
 	u := newUser(t, 80, 24, doing(d)).running()
-	u.keys("D").wantScreen("Looking at all that lane depends on")
+	u.keys("d").wantScreen("Looking at all that lane depends on")
 	found, err := d.Doctor(t.Context())
 	u.send(diagnosisMsg{found, err}).wantScreen("1 thing wrong, 1 note, 1 ok", "wrong     proxy: HTTP_PROXY leads to lane itself", "-> unset it", "As of ", "R looks again")
 	u.keys("R").wantScreen("Looking at all that lane depends on").send(diagnosisMsg{found, err}).wantScreen("R looks again")
 	u.send(statusMsg{at: scene.Now(), status: scene.Status(), err: io.EOF}).wantScreen("the session has ended since", "not:R looks again")
 	u.send(statusMsg{at: scene.Now(), status: scene.Status()}).wantScreen("R looks again", "not:has ended")
-	u.keys("D").wantScreen("not:thing wrong", "FOLLOW")
+	u.keys("d").wantScreen("not:thing wrong", "FOLLOW")
 	d.fail = errors.New("no registry")
-	u.deeds("D").wantScreen("No diagnosis: no registry").keys("esc").wantScreen("FOLLOW")
+	u.deeds("d").wantScreen("No diagnosis: no registry").keys("esc").wantScreen("FOLLOW")
 	d.fail = io.EOF
-	u.deeds("D").wantScreen("No diagnosis: the session has ended").keys("esc").wantScreen("FOLLOW")
-	newUser(t, 80, 24).running().keys("D").wantScreen("not:Looking", "FOLLOW")
-	newUser(t, 80, 24, demo, doing(d)).running().keys("D").wantScreen("not:Looking").keys("?").wantScreen("not:doctor")
+	u.deeds("d").wantScreen("No diagnosis: the session has ended").keys("esc").wantScreen("FOLLOW")
+	newUser(t, 80, 24).running().keys("d").wantScreen("not:Looking", "FOLLOW")
+	newUser(t, 80, 24, demo, doing(d)).running().keys("d").wantScreen("not:Looking").keys("?").wantScreen("not:doctor")
 }

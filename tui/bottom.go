@@ -57,7 +57,7 @@ func (m *model) statusLine() string {
 		case l.paused:
 			right = "PAUSED"
 		case l.order != byTime && len(l.shown) > 0:
-			right = l.order.String() + ", row " + count(uint64(l.cur)+1) + ", o orders"
+			right = l.order.String() + ", row " + count(uint64(l.cur)+1) + ", s sorts"
 		case l.follow:
 			right = "FOLLOW"
 		case len(l.shown) > 0:

@@ -37,9 +37,9 @@ func TestKeyBringsTheTime(t *testing.T) {
 	u := newUser(t, 100, 30, w.set).status().rows(calls(11)...).keys("g").wantScreen("in the last 10s", "1.1 ")
 	w.later(24 * time.Second)
 	u.keys("j").wantScreen("in the last 34s", "0.3 ", " 0 req/s")
-	u.keys("esc", "s").wantScreen("0.3 requests/s in the lane", "in the last 34s")
+	u.keys("esc", "S").wantScreen("0.3 requests/s in the lane", "in the last 34s")
 	w.later(5 * time.Minute)
-	u.keys("esc", "s").wantScreen("none in the lane in the last 5 minutes").keys("esc", "g").wantScreen("Nobody has called anybody")
+	u.keys("esc", "S").wantScreen("none in the lane in the last 5 minutes").keys("esc", "g").wantScreen("Nobody has called anybody")
 	// A clock that goes back makes nothing younger.
 	at := u.m.now
 	w.later(-time.Hour)
@@ -79,9 +79,9 @@ func TestAges(t *testing.T) {
 		"graph of a long time":   {80, 24, 241, func(u *user) { u.keys("g") }, 8 * time.Second},
 		"graph of all the time":  {80, 24, 400, func(u *user) { u.keys("g") }, 10 * time.Second},
 		"graph of nothing":       {80, 24, 0, func(u *user) { u.keys("g") }, 0},
-		"services":               {80, 24, 11, func(u *user) { u.keys("s") }, time.Second},
-		"services of nothing":    {80, 24, 0, func(u *user) { u.keys("s") }, 10 * time.Second},
-		"services, just started": {80, 24, 0, func(u *user) { u.status(func(s *control.Status) { s.Started = scene.Now() }).keys("s") }, time.Second},
+		"services":               {80, 24, 11, func(u *user) { u.keys("S") }, time.Second},
+		"services of nothing":    {80, 24, 0, func(u *user) { u.keys("S") }, 10 * time.Second},
+		"services, just started": {80, 24, 0, func(u *user) { u.status(func(s *control.Status) { s.Started = scene.Now() }).keys("S") }, time.Second},
 		"fallbacks":              {80, 24, 11, func(u *user) { u.keys("b") }, 0},
 	} {
 		u := newUser(t, c.w, c.h).status().rows(calls(c.rows)...)
@@ -127,11 +127,11 @@ func TestTicks(t *testing.T) {
 	s := scene.Status()
 	s.Started = w.at
 	send(statusMsg{at: w.at, status: s})
-	sooner := send(key('s'))
+	sooner := send(key('S'))
 	if len(sooner) != 1 || len(send(second[0])) != 0 {
 		t.Fatalf("asked for %v", asked)
 	}
-	send(key('s'))
+	send(key('S'))
 	w.later(time.Second)
 	if len(send(sooner[0])) != 0 {
 		t.Error("the list of 80 columns shows nothing that gets old")

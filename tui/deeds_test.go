@@ -148,7 +148,7 @@ func TestReplay(t *testing.T) {
 	u.wantScreen("not:t1", "not:t2", "not:sid=9") // secrets of answers, too
 	u.keys("esc").wantScreen("FOLLOW")
 	// The same request to both.
-	u.deeds("d").wantScreen("LANE AGAINST BASELINE  GET", "BASELINE", "body .name")
+	u.deeds("D").wantScreen("LANE AGAINST BASELINE  GET", "BASELINE", "body .name")
 	if got := strings.Join(d.sent[1:], "|"); got != "dev-alice GET http://users/v1/users/7|baseline GET http://users/v1/users/7" {
 		t.Errorf("sent %q", got)
 	}
@@ -217,7 +217,7 @@ func TestMarkAndClear(t *testing.T) {
 // Without somebody who does them, there are no keys for deeds.
 func TestNoDeeds(t *testing.T) {
 	u := newUser(t, 80, 24).running()
-	for _, k := range []string{"c", "C", "r", "d", "e"} {
+	for _, k := range []string{"c", "C", "r", "D", "e"} {
 		u.deeds(k).wantScreen("7 exchanges", "not:not ")
 	}
 	u.keys("?").wantScreen("not:HAR").keys("G").wantScreen("not:HAR", "not:curl")

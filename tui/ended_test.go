@@ -46,8 +46,8 @@ func TestHowItEndedIsSaidOnce(t *testing.T) {
 // TestWhatAnEndedSessionLeaves: what is on the screen can be copied, nothing can be sent.
 func TestWhatAnEndedSessionLeaves(t *testing.T) {
 	d := &over{}
-	u := newUser(t, 140, 30, func(o *Options) { o.Deeds, o.Attached = d, true }).running().wantScreen("r replay", "d diff")
-	u.send(last("ended by lane down")).wantScreen("not:r replay", "not:d diff", "c curl")
+	u := newUser(t, 140, 30, func(o *Options) { o.Deeds, o.Attached = d, true }).running().wantScreen("r replay", "D diff")
+	u.send(last("ended by lane down")).wantScreen("not:r replay", "not:D diff", "c curl")
 	u.deeds("r").wantScreen("the session has ended: nobody could send it").deeds("c").wantScreen("copied as curl, secrets masked")
 	if len(d.copied) != 1 || !strings.Contains(d.copied[0], "http://users/v1/users/7") {
 		t.Errorf("copied %q", d.copied)

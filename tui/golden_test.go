@@ -216,20 +216,20 @@ func TestGolden(t *testing.T) {
 		{"running-try", []func(*Options){proposing}, func(u *user) { u.running() }},
 		{"try", []func(*Options){proposing}, func(u *user) { u.running().keys("t") }},
 		{"services-many", nil, func(u *user) { u.running(many) }},
-		{"services", nil, func(u *user) { u.running().keys("s") }},
-		{"services-busy", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("s") }},
+		{"services", nil, func(u *user) { u.running().keys("S") }},
+		{"services-busy", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("S") }},
 		{"busy", nil, func(u *user) { u.status().rows(scene.Hour()...) }},
 		{"services-troubled", []func(*Options){attached}, func(u *user) {
 			u.running(troubled, func(s *control.Status) {
 				s.Owner, s.Child, s.Log = "alice@desk-7", "go run .", "/run/user/1000/lane/4711.log"
-			}).keys("s")
+			}).keys("S")
 		}},
 		{"services-relay", nil, func(u *user) {
 			u.running(func(s *control.Status) {
 				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", Name: "relay-1:7443", State: control.RelayOK, Since: scene.Now().Add(-time.Hour), RoundTrip: .038}
-			}).keys("s")
+			}).keys("S")
 		}},
-		{"services-none", nil, func(u *user) { u.running(func(s *control.Status) { s.Services = nil }).keys("s") }},
+		{"services-none", nil, func(u *user) { u.running(func(s *control.Status) { s.Services = nil }).keys("S") }},
 		{"no-later-problem", nil, func(u *user) { u.running().keys("n") }},
 		{"long-names", nil, func(u *user) { u.running().rows(longNames()...) }},
 		{"fallbacks", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("b") }},
@@ -332,20 +332,20 @@ func TestGolden(t *testing.T) {
 		{"registry-unknown", nil, func(u *user) {
 			u.running(func(s *control.Status) { s.Registry.State, s.Registry.Since = "unknown", time.Time{} })
 		}},
-		{"sorted", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("o") }},
+		{"sorted", nil, func(u *user) { u.status().rows(scene.Hour()...).keys("s") }},
 		{"services-joined", nil, func(u *user) {
 			u.running(func(s *control.Status) {
 				s.Services[0].Claim = &control.Claim{State: control.ClaimHeld, Since: "2026-03-02T13:20:00Z", From: "bob on desk-9"}
 				s.Services[1].Claim = &control.Claim{State: control.ClaimJoined, Holder: "carol on desk-3", Since: "2026-03-01T09:12:00Z"}
-			}).keys("s")
+			}).keys("S")
 		}},
 		{"services-claim-lost", nil, func(u *user) {
 			u.running(func(s *control.Status) {
 				s.Services[0].State, s.Services[0].Note = control.StateClaimLost, "taken over by bob on desk-9"
 				s.Services[0].Claim = &control.Claim{State: control.ClaimLost}
-			}).keys("s")
+			}).keys("S")
 		}},
-		{"doctor", []func(*Options){doing(&doer{})}, func(u *user) { u.running().deeds("D") }},
+		{"doctor", []func(*Options){doing(&doer{})}, func(u *user) { u.running().deeds("d") }},
 		{"news", nil, func(u *user) { u.running(eventful) }},
 		{"dropped", nil, func(u *user) {
 			u.running().send(batchMsg{at: scene.Now(), rows: scene.Stream(1318, 20), lost: 1310})

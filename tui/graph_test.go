@@ -205,7 +205,7 @@ func TestGraphGoesBack(t *testing.T) {
 		if got, _, _ := strings.Cut(u.m.graphText(118)[0].text, "\n"); got != "WHO CALLED WHOM "+c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		u.keys("esc", "s").wantScreen("p50 1 ms, p95 1 ms, " + c.want)
+		u.keys("esc", "S").wantScreen("p50 1 ms, p95 1 ms, " + c.want)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestGraphOfAClosedPort(t *testing.T) {
 	}
 	closed := func(s *control.Status) { s.Services[0].State = control.StateLocalClosed }
 	u := newUser(t, 140, 40).status(closed).rows(down)
-	u.wantScreen(`LOCAL PORT CLOSED    0.02    100%`).keys("s").wantScreen("0.02 requests/s in the lane, 100% failed", "none in the lane in the last 5 minutes")
+	u.wantScreen(`LOCAL PORT CLOSED    0.02    100%`).keys("S").wantScreen("0.02 requests/s in the lane, 100% failed", "none in the lane in the last 5 minutes")
 }
 
 func TestLasted(t *testing.T) {

@@ -37,7 +37,7 @@ const (
 // extras are those of this screen; the first ones give way first.
 func (m *model) extras() []extra {
 	switch {
-	case m.width < wideWidth: // s shows the services
+	case m.width < wideWidth: // S shows the services
 		return []extra{extraTotals, extraServices}
 	case m.layout().services == 0:
 		return []extra{extraOwner, extraTotals, extraIndex, extraUptime, extraProxy, extraRelay, extraServices}

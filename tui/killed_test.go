@@ -24,9 +24,9 @@ func TestTheHeaderOfAKilledLane(t *testing.T) {
 func TestKilledRequestsAreCountedByThemselves(t *testing.T) {
 	u := newUser(t, 100, 40)
 	s := scene.Status()
-	u.send(statusMsg{at: scene.Now(), status: s}).keys("b").wantScreen("since its start", "not:kill switch").keys("b").keys("s").wantScreen("not:kill switch").keys("s")
+	u.send(statusMsg{at: scene.Now(), status: s}).keys("b").wantScreen("since its start", "not:kill switch").keys("b").keys("S").wantScreen("not:kill switch").keys("S")
 	s.Counts.Killed = 2
-	u.send(statusMsg{at: scene.Now(), status: s}).keys("b").wantScreen("Under a kill switch: 2,").keys("b").keys("s").wantScreen("2 requests under a kill switch")
+	u.send(statusMsg{at: scene.Now(), status: s}).keys("b").wantScreen("Under a kill switch: 2,").keys("b").keys("S").wantScreen("2 requests under a kill switch")
 }
 
 // They stand in a table of their own, and do not make fallbacks of none.

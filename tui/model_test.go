@@ -91,11 +91,11 @@ func TestNoProblemIsSaid(t *testing.T) {
 // TestTextsGoBack: help and services lie over the list or the detail.
 func TestTextsGoBack(t *testing.T) {
 	u := newUser(t, 80, 24).running().keys("k", "k", "enter").wantScreen("CONNECT api.partner.test:443", "exchange 5")
-	u.keys("s").wantScreen("orders: up", "10.2.0.77:40117").keys("?").wantScreen("KEYS").keys("s").wantScreen("orders: up")
-	u.keys("esc").wantScreen("exchange 5").keys("?", "?").wantScreen("exchange 5").keys("s", "s").wantScreen("exchange 5")
-	u.keys("esc").wantScreen("row 5 of 7").keys("s", "enter").wantScreen("row 5 of 7")
-	u.status(troubled).keys("s", "j").wantScreen("not:orders: NOT").keys("esc", "s").wantScreen("orders: NOT") // from its top
-	newUser(t, 80, 24).keys("s").wantScreen("has not answered yet")
+	u.keys("S").wantScreen("orders: up", "10.2.0.77:40117").keys("?").wantScreen("KEYS").keys("S").wantScreen("orders: up")
+	u.keys("esc").wantScreen("exchange 5").keys("?", "?").wantScreen("exchange 5").keys("S", "S").wantScreen("exchange 5")
+	u.keys("esc").wantScreen("row 5 of 7").keys("S", "enter").wantScreen("row 5 of 7")
+	u.status(troubled).keys("S", "j").wantScreen("not:orders: NOT").keys("esc", "S").wantScreen("orders: NOT") // from its top
+	newUser(t, 80, 24).keys("S").wantScreen("has not answered yet")
 }
 
 // TestNamesOnlyGrow: the column of names never jumps back.
@@ -431,7 +431,7 @@ func TestPlainHasNoColour(t *testing.T) {
 // TestResizeStorm: a terminal that is dragged sends a hundred sizes; whatever is
 // open, each of them is drawn, and the last one as if it had been the first.
 func TestResizeStorm(t *testing.T) {
-	for _, keys := range []string{"", "?", "s", "b", "g", "l", "1", "2", "4", "5", "/st:5", "q"} {
+	for _, keys := range []string{"", "?", "S", "b", "g", "l", "1", "2", "4", "5", "/st:5", "q"} {
 		u := newUser(t, 80, 24).running().keys(keys)
 		want := u.screen()
 		for i := range 300 {

@@ -32,9 +32,9 @@ func TestNoticeGoes(t *testing.T) {
 	d := &doer{}
 	u := newUser(t, 80, 24, doing(d)).running()
 	later := u.timed()
-	u.keys("o").wantScreen("order: slowest first").send((*later)[0]).wantScreen("not:order: slowest first", "slowest first, row 1")
+	u.keys("s").wantScreen("order: slowest first").send((*later)[0]).wantScreen("not:order: slowest first", "slowest first, row 1")
 	// That of an earlier notice takes no later one away, though it says the same.
-	u.keys("oooo", "n", "n").wantScreen("no later error")
+	u.keys("ssss", "n", "n").wantScreen("no later error")
 	for _, msg := range (*later)[:len(*later)-1] {
 		u.send(msg).wantScreen("no later error")
 	}

@@ -29,8 +29,8 @@ func (u *user) wantOrder(want ...uint64) *user {
 
 func TestOrders(t *testing.T) {
 	u := newUser(t, 80, 24).running().wantOrder(1, 2, 3, 4, 5, 6, 7)
-	u.keys("o").wantOrder(4, 2, 5, 1, 7, 3, 6).wantSeq(4).wantScreen("order: slowest first")
-	u.keys("j").wantSeq(2).wantScreen("slowest first, row 2, o orders", "not:FOLLOW")
+	u.keys("s").wantOrder(4, 2, 5, 1, 7, 3, 6).wantSeq(4).wantScreen("order: slowest first")
+	u.keys("j").wantSeq(2).wantScreen("slowest first, row 2, s sorts", "not:FOLLOW")
 
 	// What comes finds its place, and the cursor stays on its row.
 	slow := scene.Exchanges()[0]
@@ -47,16 +47,16 @@ func TestOrders(t *testing.T) {
 	slow.Seq, slow.Took = 10, 1
 	u.rows(slow).wantSeq(6)
 
-	u.keys("o").wantScreen("worst status first").wantSeq(4)
-	u.keys("o").wantScreen("order: service").keys("o").wantScreen("largest first").wantSeq(5)
-	u.keys("o").wantScreen("order: time").wantOrder(1, 2, 3, 4, 5, 6, 7, 8, 9, 10).wantSeq(10).keys("k", "j").wantScreen("row 10 of 10")
+	u.keys("s").wantScreen("worst status first").wantSeq(4)
+	u.keys("s").wantScreen("order: service").keys("s").wantScreen("largest first").wantSeq(5)
+	u.keys("s").wantScreen("order: time").wantOrder(1, 2, 3, 4, 5, 6, 7, 8, 9, 10).wantSeq(10).keys("k", "j").wantScreen("row 10 of 10")
 	// f goes back to time and follows.
-	u.keys("o", "f").wantScreen("FOLLOW").wantSeq(10)
+	u.keys("s", "f").wantScreen("FOLLOW").wantSeq(10)
 }
 
 // TestOrdersLetGo: rows that leave the ring leave every order.
 func TestOrdersLetGo(t *testing.T) {
-	u := newUser(t, 80, 24).status().rows(scene.Stream(1, 100)...).keys("o")
+	u := newUser(t, 80, 24).status().rows(scene.Stream(1, 100)...).keys("s")
 	for i := range uint64(6) {
 		u.rows(scene.Stream(101+i*1000, 1000)...)
 	}
@@ -80,7 +80,7 @@ func TestOrdersLetGo(t *testing.T) {
 // An export goes by time, whatever the list does.
 func TestExportGoesByTime(t *testing.T) {
 	d := &doer{}
-	newUser(t, 80, 24, doing(d)).running().deeds("o", "e")
+	newUser(t, 80, 24, doing(d)).running().deeds("s", "e")
 	for _, har := range d.saved {
 		first, last := strings.Index(har, "/api/orders\""), strings.Index(har, "/v1/users/7\"")
 		if first < 0 || last < first {

@@ -23,7 +23,7 @@ func TestFilterGivesThePlaceBack(t *testing.T) {
 	at().keys("/svc:rare", "enter").rows(other).wantSeq(61).keys("esc").wantSeq(58)
 	// A filter after a filter, and in another order.
 	at().keys("/svc:zzz", "enter", "/", "ctrl+u", "svc:yyy", "enter", "esc").wantSeq(58)
-	at().keys("o", "j", "j").keys("/svc:zzz", "enter", "esc").wantSeq(at().keys("o", "j", "j").seq())
+	at().keys("s", "j", "j").keys("/svc:zzz", "enter", "esc").wantSeq(at().keys("s", "j", "j").seq())
 	// Who has gone elsewhere stays there; who follows goes on to the newest.
 	second := other
 	second.Seq = 62

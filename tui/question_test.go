@@ -30,13 +30,13 @@ func TestNoBlindKeys(t *testing.T) {
 		d := &doer{bodies: posted()}
 		u := newUser(t, size[0], size[1], doing(d)).running(keeping).keys("<")
 		u.wantFlat("not:y/n", "not:y send")
-		for key, want := range map[string]string{"r": "again?", "d": "TWICE", "C": "with its secrets in clear?", "x": "Clear the list?", "q": "Stop exposing"} {
+		for key, want := range map[string]string{"r": "again?", "D": "TWICE", "C": "with its secrets in clear?", "x": "Clear the list?", "q": "Stop exposing"} {
 			u.deeds(key).wantFlat(want, "not:enlarge")
 			flat := strings.Join(strings.Fields(u.screen()), " ")
 			if !strings.Contains(flat, "y/n") && !strings.Contains(flat, " / n ") {
 				t.Errorf("%v %s: no key answers it:\n%s", size, key, u.screen())
 			}
-			if (key == "r" || key == "d" || key == "C") && !strings.Contains(flat, "POST orders /api/or") {
+			if (key == "r" || key == "D" || key == "C") && !strings.Contains(flat, "POST orders /api/or") {
 				t.Errorf("%v %s: which row?\n%s", size, key, u.screen())
 			}
 			u.deeds("esc").wantFlat("not:"+want, "not:y/n")

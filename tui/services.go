@@ -44,7 +44,7 @@ func (m *model) serviceLines(n int) []string {
 		out = append(out, m.paint(looks[i], cut(strings.TrimRight(b.String(), " "), m.width)))
 	}
 	if more := len(services) - (n - 1); more > 0 {
-		out[n-1] = " and " + plural(more+1, "more service") + ": s shows all"
+		out[n-1] = " and " + plural(more+1, "more service") + ": S shows all"
 	}
 	return out
 }

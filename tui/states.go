@@ -65,7 +65,7 @@ func (m *model) empty() []string {
 	}
 	out = append(out, "", "  Requests to lane "+t.clean(string(s.Lane), 80)+" show here as they happen.")
 	if m.deeds != nil && m.fixed.commands && !m.list.cleared() {
-		out = append(out, "  Nothing after a minute? D looks for what is wrong.")
+		out = append(out, "  Nothing after a minute? d looks for what is wrong.")
 	}
 	return out
 }

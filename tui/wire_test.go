@@ -111,18 +111,18 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(s), Paste: true})
 	u.keys("left", "left", "home")
 	looks("filter, pasted", u)
-	u.keys("esc", "s")
+	u.keys("esc", "S")
 	looks("services", u)
 	u.keys("G")
 	looks("end of the services", u)
 	for _, found := range []diagnosisMsg{{err: errors.New(s)}, {found: []doctor.Finding{{Check: s, Level: doctor.Level(s)},
 		{Check: s, Level: doctor.Wrong, What: s, Where: s, Do: s}, {Check: s, Level: doctor.Note, What: s}}}} {
-		u.keys("D")
+		u.keys("d")
 		u.send(found)
 		looks("doctor", u)
 		u.keys("G")
 		looks("end of the doctor's", u)
-		u.keys("D")
+		u.keys("d")
 	}
 	for _, key := range []string{"b", "g", "l", "?"} {
 		u.keys(key)
@@ -157,10 +157,10 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	}
 	u.keys("esc")
 	for range orders {
-		u.keys("o")
+		u.keys("s")
 		looks("another order", u)
 	}
-	for _, key := range []string{"C", "r", "d", "x"} {
+	for _, key := range []string{"C", "r", "D", "x"} {
 		u.keys(key)
 		looks("question of "+key, u)
 		u.keys("n")
