@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -228,5 +229,40 @@ func TestPackagesAreDocumented(t *testing.T) {
 		if len(p.docs) != 1 {
 			t.Errorf("package %s has its documentation in %v, want one file", path.Base(dir), p.docs)
 		}
+	}
+}
+
+// A test that needs the real Consul and finds none is counted as skipped; one that asks
+// for itself has returned in silence, and counted as passed. And no test is skipped for
+// any other reason.
+func TestOnlyOneAsksForTheRealConsul(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && p != "." || filepath.ToSlash(p) == "pkg/consul/consultest") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(p, "_test.go") || p == "layout_test.go" {
+			return nil
+		}
+		seen++
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		for _, word := range []string{"consultest.Variable", `"LANE_TEST_CONSUL"`, "t.Skip", "tb.Skip"} {
+			if strings.Contains(string(text), word) {
+				t.Errorf("%s has %s: consultest.Needed, Each and Either say what is there", p, word)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 100 {
+		t.Fatalf("only %d files of tests found", seen)
 	}
 }

@@ -97,7 +97,7 @@ func TestDoctorChangesNothing(t *testing.T) {
 }
 
 func TestDoctorOnARegistry(t *testing.T) {
-	eachRegistry(t, func(t *testing.T, addr string) {
+	consultest.EachOwn(t, func(t *testing.T, addr string) {
 		d := newDesk(t, addr)
 		d.call("PUT", "/v1/agent/service/register", map[string]any{"ID": "o1", "Name": "orders", "Address": "127.0.0.1", "Port": 9, "Tags": []string{"traefik.enable=true"}}, nil)
 		d.laneInstance("dev-dave", "orders", "da7e", "passing")

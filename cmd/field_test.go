@@ -37,14 +37,11 @@ type field struct {
 	client *consul.Client
 }
 
-// newField makes one over the real Consul if LANE_TEST_CONSUL names it, else over
-// the embedded registry.
+// newField makes one over the real Consul if there is one, else over the embedded
+// registry.
 func newField(t *testing.T) *field {
 	t.Helper()
-	if bin := os.Getenv(consultest.Variable); bin != "" {
-		return newFieldOn(t, consultest.Start(t, bin))
-	}
-	return newFieldOn(t, consultest.Embedded(t))
+	return newFieldOn(t, consultest.Either(t))
 }
 
 func newFieldOn(t *testing.T, registry string) *field {

@@ -206,7 +206,7 @@ func there(path string) bool {
 // Two sessions live, one of them here; what others left, what we left, and what only
 // looks like ours.
 func TestGCRemovesTheDeadAlone(t *testing.T) {
-	eachRegistry(t, func(t *testing.T, addr string) {
+	consultest.EachOwn(t, func(t *testing.T, addr string) {
 		d := newDesk(t, addr)
 		before := d.holds()
 		d.sessionOf("dev-alice", "orders")
@@ -403,14 +403,5 @@ func TestGCPlanOfAnActivityWithoutItsClaim(t *testing.T) {
 	items := planGC(r, machine{})
 	if len(items) != 1 || items[0].Kind != gcKey || items[0].ID != "lane/activity/dev-alice/orders" || items[0].do == nil {
 		t.Errorf("%+v", items)
-	}
-}
-
-// eachRegistry runs a test with each kind of registry, a new one each time.
-func eachRegistry(t *testing.T, f func(t *testing.T, addr string)) {
-	t.Helper()
-	t.Run("embedded", func(t *testing.T) { f(t, consultest.Embedded(t)) })
-	if bin := os.Getenv(consultest.Variable); bin != "" {
-		t.Run("consul", func(t *testing.T) { f(t, consultest.Start(t, bin)) })
 	}
 }

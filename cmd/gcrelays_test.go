@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"lane/pkg/consul"
+	"lane/pkg/consul/consultest"
 	"lane/pkg/lane"
 )
 
@@ -27,7 +28,7 @@ func (d *desk) relayClaims(id string, claims ...string) {
 // Claims of a relay go when neither it nor one of their instances is registered, whatever
 // the health, and only when that was asked for.
 func TestGCOfRelaysThatAreGone(t *testing.T) {
-	eachRegistry(t, func(t *testing.T, addr string) {
+	consultest.EachOwn(t, func(t *testing.T, addr string) {
 		d := newDesk(t, addr)
 		relay := func(id, status string) { d.instance(id, consul.RelayService, nil, status) }
 		relay("lane-relay:10.0.0.1:7443", "passing")

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -259,10 +258,7 @@ func TestRedisKilledUnderLoad(t *testing.T) {
 // well again when Consul is back.
 func TestConsulKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	bin := os.Getenv(consultest.Variable)
-	if bin == "" {
-		return // the embedded registry is no process that could be killed
-	}
+	bin := consultest.Needed(t)                                                            // the embedded registry is no process that could be killed
 	agent := consultest.NewAgent(t, bin, consultest.AgentOptions{Name: "dev", Servers: 1}) // it keeps on disk what it holds
 	agent.Await(t)
 	f := newFieldOn(t, agent.Addr())

@@ -309,10 +309,7 @@ func (p *person) clean() {
 // The printed policies, in a registry that denies all else: everything works with
 // exactly them, and each rule that is taken away is missed, by its name.
 func TestThePrintedPolicyIsTheLeast(t *testing.T) {
-	binary := os.Getenv(consultest.Variable)
-	if binary == "" {
-		return // the embedded registry has no access control
-	}
+	binary := consultest.Needed(t) // the embedded registry has no access control
 	g := newGuarded(t, binary)
 	people := func(mode string) (alice, bob *person, policy string) {
 		_, policy, errOut := offline(t, "doctor", "--policy", "--lane", "dev-alice", "-s", "orders", "--mode", mode)
@@ -396,10 +393,7 @@ func rightIn(t *testing.T, rule string) string {
 // The same for a gateway: it announces itself, has the rules and reads a whitelist in
 // the registry, by the policy that doctor prints and by the one for all routers.
 func TestAGatewaysPrintedPolicyIsTheLeast(t *testing.T) {
-	binary := os.Getenv(consultest.Variable)
-	if binary == "" {
-		return // the embedded registry has no access control
-	}
+	binary := consultest.Needed(t) // the embedded registry has no access control
 	t.Parallel()
 	g := newGuarded(t, binary)
 	root := &person{g, "root", guardedRoot}

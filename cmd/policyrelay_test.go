@@ -64,10 +64,7 @@ func (g *guarded) relayedDay(relay, relayed string) (said string, active bool) {
 // The policies that doctor prints for a relay and for the laptops behind it are enough, and
 // each rule of the relay's is missed by its name.
 func TestARelaysPrintedPolicyIsTheLeast(t *testing.T) {
-	binary := os.Getenv(consultest.Variable)
-	if binary == "" {
-		return // the embedded registry has no access control
-	}
+	binary := consultest.Needed(t) // the embedded registry has no access control
 	t.Parallel()
 	g := newGuarded(t, binary)
 	_, relay, _ := offline(t, "doctor", "--policy=relay")

@@ -5,7 +5,6 @@ package cmd
 import (
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -89,10 +88,7 @@ func (a *aRelay) whole(when string) {
 // serving meanwhile, and registers and claims anew what Consul has forgotten.
 func TestARelayWhoseConsulAgentRestarts(t *testing.T) {
 	t.Parallel()
-	bin := os.Getenv(consultest.Variable)
-	if bin == "" {
-		return // the embedded registry is no process that could be killed
-	}
+	bin := consultest.Needed(t) // the embedded registry is no process that could be killed
 	agent := consultest.NewAgent(t, bin, consultest.AgentOptions{Name: "dev", Servers: 1})
 	agent.Await(t)
 	a := newARelay(t, agent, "")
@@ -127,10 +123,7 @@ func TestARelayWhoseConsulAgentRestarts(t *testing.T) {
 // cannot, and all is as before when there is a leader again.
 func TestARelayWhileConsulHasNoLeader(t *testing.T) {
 	t.Parallel()
-	bin := os.Getenv(consultest.Variable)
-	if bin == "" {
-		return // the embedded registry always leads
-	}
+	bin := consultest.Needed(t) // the embedded registry always leads
 	one := consultest.NewAgent(t, bin, consultest.AgentOptions{Name: "server-1", Servers: 2})
 	two := consultest.NewAgent(t, bin, consultest.AgentOptions{Name: "server-2", Servers: 2, Join: []*consultest.Agent{one}})
 	one.Await(t)
@@ -167,10 +160,7 @@ func TestARelayWhileConsulHasNoLeader(t *testing.T) {
 // the relay hears of what changes all the same.
 func TestARelayWhoseConsulIndexesGoBack(t *testing.T) {
 	t.Parallel()
-	bin := os.Getenv(consultest.Variable)
-	if bin == "" {
-		return // it is Consul's blocking queries that are at stake
-	}
+	bin := consultest.Needed(t) // it is Consul's blocking queries that are at stake
 	agent := consultest.NewAgent(t, bin, consultest.AgentOptions{Name: "dev", Servers: 1})
 	agent.Await(t)
 	var index atomic.Uint64

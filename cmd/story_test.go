@@ -15,27 +15,19 @@ import (
 )
 
 // The stories in testdata/script run the program's Main as processes of their
-// own, against the embedded registry and, where LANE_TEST_CONSUL names it,
-// against the real Consul.
+// own, against the embedded registry and against the real Consul.
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"lane": func() { os.Exit(Main()) }, "goclient": goClient})
 }
 
 func TestStories(t *testing.T) {
-	for name, start := range registries(t) {
-		t.Run(name, func(t *testing.T) { stories(t, "../testdata/script/*.txtar", start) })
-	}
-}
-
-// registries are the kinds of registry that there are to test against, each
-// with a function that starts a new one.
-func registries(t *testing.T) map[string]func(testing.TB) string {
-	out := map[string]func(testing.TB) string{"embedded": consultest.Embedded}
-	if bin := os.Getenv("LANE_TEST_CONSUL"); bin != "" {
-		out["consul"] = func(t testing.TB) string { return consultest.Start(t, bin) }
-	}
-	return out
+	const glob = "../testdata/script/*.txtar"
+	t.Run("embedded", func(t *testing.T) { stories(t, glob, consultest.Embedded) })
+	t.Run("consul", func(t *testing.T) {
+		binary := consultest.Needed(t)
+		stories(t, glob, func(tb testing.TB) string { return consultest.Start(tb, binary) })
+	})
 }
 
 func stories(t *testing.T, glob string, start func(testing.TB) string) {

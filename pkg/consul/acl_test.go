@@ -2,7 +2,6 @@ package consul_test
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"lane/pkg/consul"
@@ -13,10 +12,7 @@ import (
 // The printed policies, in a real registry with its access control on: who may
 // propose cannot approve, and the other way round.
 func TestThePoliciesHold(t *testing.T) {
-	binary := os.Getenv(consultest.Variable)
-	if binary == "" {
-		return // the embedded registry has no access control
-	}
+	binary := consultest.Needed(t) // the embedded registry has no access control
 	const root = "2f9c1a34-6b0e-4a57-9d5e-000000000001"
 	addr := consultest.StartACL(t, binary, root)
 	as := func(token string) *consul.Client {

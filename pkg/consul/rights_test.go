@@ -2,7 +2,6 @@ package consul_test
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,10 +20,7 @@ func TestWithoutAccessControlEverybodyMayAll(t *testing.T) {
 
 // What is told of a token is what its rules say, and it is told by reads alone.
 func TestTheRightsOfATokenAreTold(t *testing.T) {
-	binary := os.Getenv(consultest.Variable)
-	if binary == "" {
-		return // the embedded registry has no access control
-	}
+	binary := consultest.Needed(t) // the embedded registry has no access control
 	const root = "2f9c1a34-6b0e-4a57-9d5e-000000000003"
 	addr := consultest.StartACL(t, binary, root)
 	as := func(token string) *consul.Client {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -68,10 +67,7 @@ func TestWhenATokenEnds(t *testing.T) {
 
 // The same of a real registry's own tokens.
 func TestWhenARealTokenEnds(t *testing.T) {
-	binary := os.Getenv(consultest.Variable)
-	if binary == "" {
-		return // the embedded registry has no access control
-	}
+	binary := consultest.Needed(t) // the embedded registry has no access control
 	const root = "2f9c1a34-6b0e-4a57-9d5e-000000000001"
 	addr := consultest.StartACL(t, binary, root)
 	by := with(t, addr, root)

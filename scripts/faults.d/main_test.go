@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"lane/cmd"
-	"lane/pkg/consul/consultest"
 )
 
 // The long form is asked for by flags.
@@ -33,11 +32,6 @@ func TestMain(m *testing.M) {
 		os.Exit(cmd.Main())
 	}
 	flag.Parse()
-	if os.Getenv(consultest.Variable) == "" {
-		// Nothing here is of use without one; scripts/test sets it.
-		fmt.Println(consultest.Variable + " names no real Consul: nothing to break")
-		return
-	}
 	if *seed == 0 {
 		*seed = rand.Uint64N(1e6) + 1
 	}
@@ -54,9 +48,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
-
-// consulBinary is the real Consul.
-func consulBinary() string { return os.Getenv(consultest.Variable) }
 
 // limit bounds every waiting: it ends what hangs, and is no measure of speed.
 const limit = time.Minute

@@ -68,7 +68,7 @@ func newWorld(t *testing.T, s shape) *world {
 	t.Helper()
 	w := &world{t: t, token: s.token, tally: newTally(), policies: map[string]string{}, tokens: map[string]string{}}
 	for i := range max(s.servers, 1) {
-		w.servers = append(w.servers, consultest.NewAgent(t, consulBinary(), consultest.AgentOptions{
+		w.servers = append(w.servers, consultest.NewAgent(t, consultest.Needed(t), consultest.AgentOptions{
 			Name: fmt.Sprintf("server-%d", i+1), Servers: max(s.servers, 1), Join: w.servers, Token: s.token}))
 	}
 	w.agent = w.servers[0]
@@ -116,7 +116,7 @@ func (w *world) share(n, workers int, job func(w *world, worker, n int)) {
 
 // client starts a client agent in front of the servers.
 func (w *world) client(name string) *consultest.Agent {
-	a := consultest.NewAgent(w.t, consulBinary(), consultest.AgentOptions{Name: name, Join: w.servers, Token: w.token})
+	a := consultest.NewAgent(w.t, consultest.Needed(w.t), consultest.AgentOptions{Name: name, Join: w.servers, Token: w.token})
 	a.Await(w.t)
 	return a
 }

@@ -15,18 +15,41 @@ import (
 // Variable names the real Consul's binary.
 const Variable = "LANE_TEST_CONSUL"
 
-// Each runs f on a fresh embedded registry and, if LANE_TEST_CONSUL is set, on
-// the real Consul too; addr is host:port. The real one is shared by the tests of
-// a process, so that tests must use names of their own: see Name.
+// Needed is the real Consul's binary. A test that has none is skipped, which is
+// counted; one that returns in silence counts as passed.
+func Needed(tb testing.TB) (binary string) {
+	tb.Helper()
+	binary = os.Getenv(Variable)
+	if binary == "" {
+		tb.Skipf("%s names no real Consul; scripts/test builds one and runs every test", Variable)
+	}
+	return binary
+}
+
+// Each runs f on a fresh embedded registry and on the real Consul; addr is
+// host:port. The real one is shared by the tests of a process, so that tests must
+// use names of their own: see Name.
 func Each(t *testing.T, f func(t *testing.T, addr string)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) { f(t, Embedded(t)) })
-	if os.Getenv(Variable) != "" {
-		t.Run("consul", func(t *testing.T) {
-			addr, _ := Real(t)
-			f(t, addr)
-		})
+	t.Run("consul", func(t *testing.T) { f(t, Real(t)) })
+}
+
+// EachOwn is Each with a registry for f alone, the real one too.
+func EachOwn(t *testing.T, f func(t *testing.T, addr string)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) { f(t, Embedded(t)) })
+	t.Run("consul", func(t *testing.T) { f(t, Start(t, Needed(t))) })
+}
+
+// Either serves a registry for one test: the real Consul if there is one, else the
+// embedded registry.
+func Either(tb testing.TB) (addr string) {
+	tb.Helper()
+	if binary := os.Getenv(Variable); binary != "" {
+		return Start(tb, binary)
 	}
+	return Embedded(tb)
 }
 
 // Embedded serves a fresh embedded registry on a free port of 127.0.0.1 until
@@ -59,14 +82,10 @@ func Serve(tb testing.TB, r *dev.Registry) (addr string) {
 }
 
 // Real is the address of the real Consul, started at the first call and shared
-// by the process; ok is false if LANE_TEST_CONSUL is not set. Whoever calls it
-// ends it with StopReal in TestMain.
-func Real(tb testing.TB) (addr string, ok bool) {
+// by the process. Whoever calls it ends it with StopReal in TestMain.
+func Real(tb testing.TB) (addr string) {
 	tb.Helper()
-	binary := os.Getenv(Variable)
-	if binary == "" {
-		return "", false
-	}
+	binary := Needed(tb)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.process == nil {
@@ -76,5 +95,5 @@ func Real(tb testing.TB) (addr string, ok bool) {
 		}
 		shared.process = p
 	}
-	return shared.process.addr, true
+	return shared.process.addr
 }

@@ -49,15 +49,8 @@ func record(t *testing.T, name string, conversation []request) {
 		}
 		compare(t, golden, talk(t, consultest.Embedded(t), conversation))
 	})
-	binary := os.Getenv(consultest.Variable)
-	if binary == "" {
-		if *update {
-			t.Fatalf("-update needs %s", consultest.Variable)
-		}
-		return
-	}
 	t.Run("consul", func(t *testing.T) {
-		got := talk(t, consultest.Start(t, binary), conversation)
+		got := talk(t, consultest.Start(t, consultest.Needed(t)), conversation)
 		if *update {
 			must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
 			must(t, os.WriteFile(golden, []byte(strings.Join(got, separator)+"\n"), 0o644))
