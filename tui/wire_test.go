@@ -2,16 +2,15 @@ package tui
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
-	"lane/pkg/compare"
 	"lane/pkg/control"
 	"lane/pkg/doctor"
 	"lane/pkg/lane"
@@ -27,52 +26,34 @@ func hasColour(s string) bool {
 	return regexp.MustCompile("\x1b\\[([0-9]+;)*(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]").MatchString(s)
 }
 
-// hostile is an exchange and a session with s in every field.
-func hostile(s string) (traffic.Exchange, control.Status) {
-	e := traffic.Exchange{
-		Front: traffic.Front(s), From: s, Method: s, URL: "http://" + s + "/" + s + "?token=" + s, Proto: s, Service: s, Tag: s,
-		Lane: lane.Name(s), Kind: lane.KindFallback, Reason: lane.Reason(s), Code: lane.Code(s), Note: s, Instance: s,
-		Addr: s, Err: s, TraceID: s, ReqHeader: traffic.HeadOf(http.Header{s: {s, s}}), ResHeader: traffic.HeadOf(http.Header{"X": {s}}), Warnings: []string{s},
+// fitsScreen checks what reaches the terminal: no line that is too wide, none too many,
+// no byte that would act on it.
+func fitsScreen(t *testing.T, name string, u *user) {
+	t.Helper()
+	w, h := u.m.width, u.m.height
+	lines := strings.Split(u.m.View(), "\n")
+	if len(lines) > h {
+		t.Fatalf("%s: %d lines on %d", name, len(lines), h)
 	}
-	st := scene.Status()
-	e.Took, e.First, e.DNS, e.Conn = 1<<62, 1<<61, 1<<60, 1<<60
-	st.Lane, st.Env, st.Owner, st.Host, st.Proxy, st.Warnings = lane.Name(s), s, s, s, s, []string{s}
-	st.Child, st.Log, st.Counts.Errors, st.Counts.Fallbacks = s, s, map[string]uint64{s: 1 << 63}, map[string]uint64{s: 1 << 60}
-	st.Registry = control.RegistryStatus{Address: s, State: registryUnreachable, Error: s}
-	st.History = []control.Event{{At: scene.Now(), Text: s}}
-	st.Services = []control.Service{{Name: s, Registered: s, Mode: s, Guard: s, Local: s, State: s, Note: s,
-		Claim: &control.Claim{State: control.ClaimHeld, Since: s, From: s, Relay: s}},
-		{Name: s, Local: s, State: control.StateClaimLost, Note: s, Claim: &control.Claim{State: s, Holder: s, Since: s}},
-		{Name: s, Local: s, State: control.StateLocalClosed, Note: s, Claim: &control.Claim{State: control.ClaimJoined, Holder: s, Since: "2026-03-02T13:20:00Z"}}}
-	st.Relay = &control.RelayStatus{URL: s, Name: s, State: control.RelayLost, Error: s, Tries: 3, Next: scene.Now().Add(time.Hour)}
-	st.Steps = []control.Step{{Name: s, Took: 1e9}, {Name: "relay"}}
-	st.Killed = s
-	return e, st
+	for _, l := range lines {
+		if got := ansi.StringWidth(l); got > w {
+			t.Fatalf("%s: %d columns on %d: %q", name, got, w, l)
+		}
+		for _, r := range sgr.ReplaceAllString(l, "") {
+			if r < 0x20 || r >= 0x7f && r < 0xa0 || !u.m.fixed.text.utf8 && r > 0x7e {
+				t.Fatalf("%s: %q reaches the terminal in %q", name, r, l)
+			}
+		}
+	}
 }
 
 // check looks at every screen that shows the text.
 func check(t *testing.T, s string, w, h int, utf8 bool) {
 	t.Helper()
-	e, st := hostile(s)
-	looks := func(name string, u *user) {
-		t.Helper()
-		view := u.m.View()
-		lines := strings.Split(view, "\n")
-		if len(lines) > h {
-			t.Fatalf("%s: %d lines on %d", name, len(lines), h)
-		}
-		for _, l := range lines {
-			if got := ansi.StringWidth(l); got > w {
-				t.Fatalf("%s: %d columns on %d: %q", name, got, w, l)
-			}
-			for _, r := range sgr.ReplaceAllString(l, "") {
-				if r < 0x20 || r >= 0x7f && r < 0xa0 || !utf8 && r > 0x7e {
-					t.Fatalf("%s: %q reaches the terminal in %q", name, r, l)
-				}
-			}
-		}
-	}
-	u := newUser(t, w, h, func(o *Options) { o.UTF8 = utf8 }, doing(&doer{}))
+	rows, st := hostileRows(s), hostileStatus(s)
+	e := rows[len(rows)-1]
+	looks := func(name string, u *user) { t.Helper(); fitsScreen(t, name, u) }
+	u := newUser(t, w, h, func(o *Options) { o.UTF8, o.Hint, o.Try, o.Version = utf8, s, []string{s, "  " + s}, s }, doing(&doer{}))
 	u.send(statusMsg{at: scene.Now(), err: errors.New(s)})
 	looks("connecting", u)
 	st.State = control.SessionStarting
@@ -81,15 +62,36 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	st.State = s
 	u.send(statusMsg{at: scene.Now(), status: st})
 	looks("empty", u)
-	u.rows(e, e)
+	u.rows(rows...)
 	looks("list", u)
-	well := st
-	well.Registry = control.RegistryStatus{Address: s, State: registryFresh, Index: 1 << 63}
-	well.Relay = &control.RelayStatus{URL: s, Name: s, State: control.RelayOK, Since: scene.Now().Add(-1 << 62)}
-	well.Owner, well.Services = "", nil
-	u.send(statusMsg{at: scene.Now(), status: well})
-	looks("well", u)
+	u.keys("t")
+	looks("what to try", u)
+	u.keys("esc")
+	// A third of them each time, for it is looked at a hundred times.
+	turn := func(i int) bool { return (i+len(s)+w+h)%3 == 0 }
+	for i, other := range hostileStates(s) {
+		if !turn(i) {
+			continue
+		}
+		u.send(statusMsg{at: scene.Now(), status: other})
+		looks(fmt.Sprint("list of state ", i), u)
+		for _, open := range []screen{screenServices, screenEvents} {
+			u.open(open)
+			looks(fmt.Sprint("screen ", open, " of state ", i), u)
+			u.keys("esc")
+		}
+	}
 	u.send(statusMsg{at: scene.Now(), status: st})
+	for i := range rows {
+		if turn(i) {
+			u.keys("enter")
+			looks(fmt.Sprint("detail of row -", i), u)
+			u.keys("esc")
+		}
+		u.keys("k")
+	}
+	looks("list, at its top", u)
+	u.keys("G")
 	u.keys("q")
 	looks("question", u)
 	u.keys("n", "enter")
@@ -115,7 +117,7 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 	looks("services", u)
 	u.keys("G")
 	looks("end of the services", u)
-	for _, found := range []diagnosisMsg{{err: errors.New(s)}, {found: []doctor.Finding{{Check: s, Level: doctor.Level(s)},
+	for _, found := range []diagnosisMsg{{err: errors.New(s)}, {found: []doctor.Finding{filled[doctor.Finding](s),
 		{Check: s, Level: doctor.Wrong, What: s, Where: s, Do: s}, {Check: s, Level: doctor.Note, What: s}}}} {
 		u.keys("d")
 		u.send(found)
@@ -130,7 +132,8 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 		u.keys("G")
 		looks("end of screen "+key, u)
 	}
-	both := Answer{Answer: compare.Answer{Err: s, Status: 200, Header: http.Header{s: {s}}, Body: []byte(`["` + s + `"]`)}, Decision: s}
+	both := filled[Answer](s)
+	both.NoBody = false
 	other := both
 	other.Err, other.Header, other.Body = "", http.Header{s: {"x"}, "X": {s}}, []byte(`[{"`+s+`":1}]`)
 	third := other
@@ -165,6 +168,19 @@ func check(t *testing.T, s string, w, h int, utf8 bool) {
 		looks("question of "+key, u)
 		u.keys("n")
 	}
+	// Exchanges of such names, of which there are many.
+	for i := range 40 {
+		more := rows[i%len(rows)]
+		more.Service, more.Front = strings.Repeat("x", i%7)+more.Service, traffic.FrontForward
+		u.rows(more)
+	}
+	for _, open := range []screen{screenFallbacks, screenGraph, screenServices} {
+		u.open(open)
+		looks(fmt.Sprint("many on screen ", open), u)
+		u.keys("G")
+		looks(fmt.Sprint("end of the many on screen ", open), u)
+		u.keys("esc")
+	}
 	u.send(doneMsg{traffic.Printable(s)})
 	u.keys("esc", "n", "n", "n", "n")
 	looks("no later error", u)
@@ -177,21 +193,78 @@ var nasty = []string{
 	"\u009b31m\u0090\u009c", "\r\n\t\v\f\x00\x7f", "\u202eesrever\u202c\u200b\u2066", "\xff\xfe\xc0\x80", "ﷺ﷽𒐫", "กำ ကို हिन्दी", "\ufe0f\u20e3",
 	strings.Repeat("/long", 2000), strings.Repeat("漢", 10000), strings.Repeat("\x1b", 10000), "a\u00a0b\u3000c",
 	`'";|-:*`, "%1b%5b", "\u00ad\u00ad", "ᄀᄀᄀ각ᆨᆨ",
+	// A link, a clipboard, a query that a terminal answers; the same in C1, which is UTF-8 here.
+	"\x1b]8;;http://evil.test/\x1b\\x\x1b]8;;\a\x1b]52;c;cm0=\a\x1b[6n\x1bc", "\u009d8;;http://evil.test/\u009cx\u009d52;c;cm0=\u009c\u009b6n",
+	"🏴\U000e0067\U000e0062\U000e007f🏳️‍🌈👨🏿‍🚀", "\u2028\u2029\ufeff\u115f\u3164\ufffc\ufff9", "\u2067\u2068\u2069\u200e\u200f\u061c\u206a",
+	strings.Repeat("e\u0301", 5000), strings.Repeat("👩‍👩‍👧‍👦", 1000), "/" + strings.Repeat("a\u202e\x1b]0;t\a/", 1000),
 }
+
+const longText = 5000
 
 func TestNothingRawReachesTheTerminal(t *testing.T) {
 	for _, s := range nasty {
-		check(t, s, 80, 24, false) // FuzzScreens begins with the twins of these
+		// FuzzScreens begins with the twins of these; the long ones are slow.
+		check(t, s, 80, 24, false)
+		if len(s) >= longText {
+			continue
+		}
 		check(t, s, 140, 40, true)
 		check(t, s, 40, 10, true)
 		check(t, s, 1, 1, false)
 	}
 }
 
+// keyOf is the key that opens a screen.
+func keyOf(t *testing.T, s screen) string {
+	t.Helper()
+	for _, b := range bindings() {
+		if b.act == s.opener() {
+			return b.Keys()[0]
+		}
+	}
+	t.Fatal("no key opens screen", s)
+	return ""
+}
+
+// open opens a screen by its key.
+func (u *user) open(s screen) {
+	u.t.Helper()
+	if u.keys(keyOf(u.t, s)); u.m.screen != s {
+		u.t.Fatalf("screen %d is open, not %d", u.m.screen, s)
+	}
+}
+
+// TestEverySize: at sizes from one character on, whatever is open.
+func TestEverySize(t *testing.T) {
+	s := "订单/👩‍👩‍👧‍👦\x1b[2Je\u0301\u202e" + strings.Repeat("/long", 100)
+	for _, utf8 := range []bool{false, true} {
+		opened := [][]string{nil, {"enter"}, {"2"}, {"3"}, {"4"}, {"5"}, {"q"}, {"x"}, {"/st:6"}}
+		for open := screenList + 1; open.place() != inList; open++ {
+			if open.opener() != actNone {
+				opened = append(opened, []string{keyOf(t, open)})
+			}
+		}
+		for _, open := range opened {
+			u := newUser(t, 80, 24, func(o *Options) { o.UTF8, o.Color = utf8, true }, doing(&doer{}))
+			u.send(statusMsg{at: scene.Now(), status: hostileStatus(s)}).rows(hostileRows(s)...).keys(open...)
+			if u.m.screen == screenDoctor {
+				u.send(diagnosisMsg{found: []doctor.Finding{filled[doctor.Finding](s)}})
+			}
+			for i := range 60 {
+				w, h := 1+i*37%200, 1+i*23%60
+				u.send(tea.WindowSizeMsg{Width: w, Height: h})
+				fitsScreen(t, fmt.Sprintf("%q at %dx%d", open, w, h), u)
+			}
+		}
+	}
+}
+
 func FuzzScreens(f *testing.F) {
 	for _, s := range nasty {
 		f.Add(s, uint8(80), uint8(24), true)
-		f.Add(s, uint8(110), uint8(30), false)
+		if len(s) < longText {
+			f.Add(s, uint8(110), uint8(30), false)
+		}
 	}
 	f.Fuzz(func(t *testing.T, s string, w, h uint8, utf8 bool) {
 		if w == 0 || h == 0 {
