@@ -28,6 +28,12 @@ func Impatient(o Options, link time.Duration) Options {
 	return o
 }
 
+// Passing returns o with so long a wait for the instance to pass.
+func Passing(o Options, limit time.Duration) Options {
+	o.pass = limit
+	return o
+}
+
 // LookForBypass has a command's connections looked at that often.
 func LookForBypass(o Options, every time.Duration) Options {
 	o.bypass = every

@@ -132,6 +132,7 @@ type Options struct {
 	detect  func(context.Context) (netip.Addr, error)
 	address time.Duration
 	link    time.Duration // bounds what waits for the relay; 0 is linkLimit
+	pass    time.Duration // bounds the wait for the instance to pass; 0 is passLimit
 	tick    time.Duration // between two looks at what others do; 0 is lookAround
 }
 

@@ -74,7 +74,7 @@ func (s *session) firstProof(ctx context.Context) {
 				if proven.IsZero() {
 					proven = time.Now()
 				}
-				if s.passes(v) || time.Since(proven) > passLimit {
+				if s.passes(v) || time.Since(proven) > s.o.pass {
 					break
 				}
 			}

@@ -93,6 +93,9 @@ func Run(ctx context.Context, o Options) error {
 	if o.link == 0 {
 		o.link = linkLimit
 	}
+	if o.pass == 0 {
+		o.pass = passLimit
+	}
 	if o.tick == 0 {
 		o.tick = lookAround
 	}
