@@ -215,7 +215,11 @@ func detailLines(e *traffic.Exchange, open tab, a about, f look, w int) []cell {
 
 func (p *page) overview(e *traffic.Exchange, f look) {
 	route := traffic.Route(e)
-	p.field("Route", route+" ("+routeMeans(route)+")", routeClass(route))
+	means := routeMeans(route)
+	if e.Guard == traffic.GuardProbe { // its Why says the same of the one that answered
+		means = "a probe, and no request of anybody's"
+	}
+	p.field("Route", route+" ("+means+")", routeClass(route))
 	p.field("Why", traffic.Why(e), plain)
 	if what, run := traffic.EndsWhen(e); what != "" {
 		p.field("Ends", what, plain)

@@ -182,14 +182,22 @@ func (u *user) screen() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func TestGolden(t *testing.T) {
+// goldenState is a state of the UI, of which there are golden screens at each size in
+// each way of color.
+type goldenState struct {
+	name string
+	opts []func(*Options)
+	do   func(*user)
+}
+
+// goldenSizes are the sizes of golden screens.
+var goldenSizes = [][2]int{{80, 24}, {100, 30}, {140, 40}}
+
+// goldenStates are all of them; TestEveryStateIsGolden says which there have to be.
+func goldenStates() []goldenState {
 	refused := errors.New("dial unix /run/user/1000/lane/4711.sock: connect: connection refused")
 	gone := func(err error) statusMsg { return statusMsg{at: scene.Now(), status: scene.Status(), err: err} }
-	states := []struct {
-		name string
-		opts []func(*Options)
-		do   func(*user)
-	}{
+	return []goldenState{
 		{"connecting", nil, func(u *user) {}},
 		{"connecting-fails", nil, func(u *user) { u.send(statusMsg{at: scene.Now(), err: refused}) }},
 		{"empty", nil, func(u *user) { u.status(unused) }},
@@ -267,6 +275,23 @@ func TestGolden(t *testing.T) {
 			})
 		}},
 		{"env", nil, func(u *user) { u.running(func(s *control.Status) { s.Env = "dev-3" }) }},
+		{"killed-all", nil, func(u *user) {
+			u.status(func(s *control.Status) { s.Killed = control.KilledAll }).rows(killedRows()...)
+		}},
+		{"rare-rows", nil, func(u *user) { u.running(unproved).rows(rareRows()...) }},
+		{"detail-error", nil, func(u *user) { u.running().rows(rareRows()[2:3]...).keys("enter") }},
+		{"waking", nil, func(u *user) { u.running(func(s *control.Status) { s.State = control.SessionWaking }) }},
+		{"draining", nil, func(u *user) {
+			u.running(func(s *control.Status) {
+				s.State, s.Services[0].State, s.Services[1].State = control.SessionDraining, control.StateDraining, control.StateDraining
+			})
+		}},
+		{"ended-said-why", []func(*Options){attached}, func(u *user) {
+			u.running()
+			s := scene.Status()
+			s.State, s.History = control.SessionEnded, []control.Event{{At: scene.Now(), Text: "ended: bob on desk-9 took its claim over"}}
+			u.send(statusMsg{at: scene.Now(), status: s, err: io.EOF})
+		}},
 		{"killed", nil, func(u *user) { u.running(func(s *control.Status) { s.Killed = control.KilledLane }) }},
 		{"claim-lost", nil, func(u *user) {
 			u.running(func(s *control.Status) {
@@ -350,10 +375,16 @@ func TestGolden(t *testing.T) {
 		{"dropped", nil, func(u *user) {
 			u.running().send(batchMsg{at: scene.Now(), rows: scene.Stream(1318, 20), lost: 1310})
 		}},
+		{"asks-to-copy-secrets", []func(*Options){doing(&doer{})}, func(u *user) { u.running().keys("<", keyOfAct(actCopySecrets)) }},
+		{"asks-to-diff", []func(*Options){doing(&doer{})}, func(u *user) { u.running().keys("<", keyOfAct(actAgainst)) }},
+		{"asks-to-clear", nil, func(u *user) { u.running().keys(keyOfAct(actClear)) }},
 		{"quit-asks", nil, func(u *user) { u.running().keys("q") }},
 	}
-	for _, s := range states {
-		for _, size := range [][2]int{{80, 24}, {100, 30}, {140, 40}} {
+}
+
+func TestGolden(t *testing.T) {
+	for _, s := range goldenStates() {
+		for _, size := range goldenSizes {
 			name := fmt.Sprintf("%s-%dx%d", s.name, size[0], size[1])
 			t.Run(name, func(t *testing.T) {
 				u := newUser(t, size[0], size[1], s.opts...)
@@ -399,6 +430,30 @@ func TestGolden(t *testing.T) {
 
 // killing is a session under a kill switch that has been on for a while.
 func killing(s *control.Status) { s.Killed, s.Counts.Killed = control.KilledLane, 2 }
+
+// unproved is a session of which the last proof is a while ago.
+func unproved(s *control.Status) {
+	s.Services[0].State, s.Services[0].Note = control.StateUnproved, "10.2.0.77:40117 does not answer"
+}
+
+// rareRows are exchanges that a user meets on a bad day.
+func rareRows() []traffic.Exchange {
+	rows := scene.Stream(8, 5)
+	for i := range rows {
+		e := &rows[i]
+		e.Front, e.From, e.Method, e.URL, e.Proto, e.Service, e.Instance = traffic.FrontForward, "127.0.0.1:53110", "GET", "http://users/v1/users/7", "HTTP/1.1", "users", "users-7f9c"
+		e.Guard, e.Tag, e.Lane, e.Addr, e.Status, e.Took = "", "", "dev-alice", "10.2.0.14:8080", 200, 31*time.Millisecond
+	}
+	rows[0].Kind, rows[0].Reason = lane.KindDegraded, lane.ReasonLaneUnhealthy
+	rows[1].Kind, rows[1].Reason, rows[1].Instance = lane.KindStatic, lane.ReasonRegistryUnreachable, ""
+	rows[2].Kind, rows[2].Reason, rows[2].Code, rows[2].Status, rows[2].Addr, rows[2].Instance = lane.KindError, lane.ReasonNoBaseline, lane.CodeNoBaseline, 503, "", ""
+	for i, g := range []string{traffic.GuardRejected, traffic.GuardProbe} {
+		e := &rows[3+i]
+		e.Front, e.From, e.Guard, e.Service, e.URL, e.Instance, e.Addr = traffic.FrontGuard, "10.2.0.44:40222", g, "orders", "http://orders/healthz", "", ""
+	}
+	rows[3].Tag, rows[3].Lane, rows[3].Code, rows[3].Status = "dev-bob", "", "E_GUARD_REJECTED", 421
+	return rows
+}
 
 // killedRows are the usual ones, and two that the switch has sent to the baseline.
 func killedRows() []traffic.Exchange {
