@@ -3,12 +3,10 @@ package cmd
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -91,17 +89,14 @@ func (d *deeds) Send(ctx context.Context, e *traffic.Exchange, tag string) (tui.
 	if err != nil {
 		return tui.Answer{}, fmt.Errorf("the session's proxy: %w", err)
 	}
-	req, err := again(ctx, e, tag)
+	req, err := newResent(ctx, e, tag)
 	if err != nil {
 		return tui.Answer{}, err
 	}
-	t := &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true, DisableCompression: true,
-		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
-	defer t.CloseIdleConnections()
-	client := &http.Client{Transport: t, Timeout: replayLimit,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	within, cancel := context.WithTimeout(ctx, replayLimit)
+	defer cancel()
 	began := time.Now()
-	res, err := client.Do(req)
+	res, err := req.by(within, proxy.Host, roots)
 	if err != nil {
 		return tui.Answer{Answer: compare.Answer{Err: err.Error()}, Took: time.Since(began)}, ctx.Err()
 	}
@@ -113,31 +108,6 @@ func (d *deeds) Send(ctx context.Context, e *traffic.Exchange, tag string) (tui.
 		a.Err = fmt.Sprintf("%d, and its body broke off: %v", res.StatusCode, err)
 	}
 	return a, ctx.Err()
-}
-
-// again is an exchange's request, as it came; tag, if any, takes the place of all
-// that it said of a lane.
-func again(ctx context.Context, e *traffic.Exchange, tag string) (*http.Request, error) {
-	var body io.Reader
-	if e.ReqBody != nil && len(e.ReqBody.Bytes) > 0 {
-		body = bytes.NewReader(e.ReqBody.Bytes)
-	}
-	req, err := http.NewRequestWithContext(ctx, e.Method, traffic.AskedURL(e), body)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range traffic.AskedFields(e) {
-		req.Header[http.CanonicalHeaderKey(f.Name)] = append(req.Header[http.CanonicalHeaderKey(f.Name)], f.Value)
-	}
-	if _, ok := req.Header["User-Agent"]; !ok {
-		req.Header["User-Agent"] = nil // net/http would name itself
-	}
-	if tag != "" {
-		carriers := lane.DefaultCarriers()
-		carriers.Strip(req.Header)
-		req.Header.Set(lane.HeaderTag, tag)
-	}
-	return req, nil
 }
 
 // clipboardMost is the longest text that terminals take.

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -11,11 +10,24 @@ import (
 	"time"
 
 	"lane/pkg/iostreams"
+	"lane/pkg/session"
 )
 
 // errInterrupted is the cause of a context that a signal ended, or that whoever read
-// the output did by closing it.
-var errInterrupted = errors.New("interrupted")
+// the output did by closing it. Each way has a value of its own, and each is this one
+// to errors.Is.
+var errInterrupted error = &session.InterruptedError{How: "by its owner with Ctrl-C"}
+
+// interruption is that cause with the way in which the signal came.
+func interruption(sig os.Signal) error {
+	switch sig {
+	case syscall.SIGTERM:
+		return &session.InterruptedError{How: "by a SIGTERM to its process"}
+	case syscall.SIGHUP:
+		return &session.InterruptedError{How: "with its terminal, which was closed"}
+	}
+	return errInterrupted
+}
 
 // Main is the program: it runs the command line of this process and returns its
 // exit code.
@@ -29,7 +41,9 @@ func Main() int {
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)
-		streams.OnReaderGone(func() { end(errInterrupted) })
+		streams.OnReaderGone(func() {
+			end(&session.InterruptedError{How: "because nobody read its output any more"})
+		})
 	}
 	defer stop()
 	dir, err := os.Getwd()
@@ -81,7 +95,7 @@ func signals() (ctx context.Context, force <-chan struct{}, hangups func() <-cha
 				continue
 			}
 			if n++; n == 1 {
-				cancel(errInterrupted)
+				cancel(interruption(sig))
 			} else if n == 2 {
 				close(again)
 			}

@@ -46,6 +46,7 @@ type Event struct {
 	What       EventKind
 	Err        error             // Disconnected, Retrying: why; ClaimLost: a *Refusal
 	In         time.Duration     // Disconnected, Retrying: until the next try
+	Slept      time.Duration     // Woke: for how long
 	Claim      Claim             // Claimed, ClaimLost, Told
 	Facts      map[string]string // Connected: of the relay; Claimed, Told: of the claim, from the relay
 	Generation uint64            // Connected, Claimed: of the link
@@ -77,9 +78,9 @@ type Agent struct {
 	mono   func() time.Duration // a clock that stands still while the machine sleeps
 
 	seq    atomic.Uint64
-	woken  chan struct{}
-	again  chan struct{} // ends a pause between two tries
-	notify sync.Mutex    // Notify is called by one at a time
+	woken  chan time.Duration // for how long the machine slept
+	again  chan struct{}      // ends a pause between two tries
+	notify sync.Mutex         // Notify is called by one at a time
 
 	mu     sync.Mutex
 	link   *agentLink // the newest, when it stands
@@ -137,7 +138,7 @@ func newAgent(c AgentConfig, t timing) (*Agent, error) {
 	return &Agent{
 		conf: c, timing: t, log: c.Log, id: cmp.Or(c.ID, rand.Text()), url: u,
 		wall: func() time.Time { return time.Now().Round(0) }, mono: func() time.Duration { return time.Since(began) },
-		woken: make(chan struct{}, 1), again: make(chan struct{}, 1), wants: map[string]*want{}, shown: map[uint64]chan answer{}, reason: errors.New("nothing has been tried yet"),
+		woken: make(chan time.Duration, 1), again: make(chan struct{}, 1), wants: map[string]*want{}, shown: map[uint64]chan answer{}, reason: errors.New("nothing has been tried yet"),
 	}, nil
 }
 
@@ -209,11 +210,11 @@ func (a *Agent) keep(ctx, live context.Context, wg *sync.WaitGroup) error {
 			a.releaseAll()
 			l.close()
 			return nil
-		case <-a.woken:
+		case d := <-a.woken:
 			l.lose(errors.New("the machine has slept"))
 			failures = 0
 			a.without(ErrLost)
-			a.event(Event{What: Woke})
+			a.event(Event{What: Woke, Slept: d})
 			continue
 		case <-l.away:
 			a.without(errors.New("the relay is about to end"))

@@ -42,9 +42,9 @@ func (a *Agent) watchSleep(ctx context.Context) {
 		case <-t.C:
 		}
 		w, m := a.wall(), a.mono()
-		if slept(w.Sub(wall), m-mono, a.timing.beat) {
+		if d := w.Sub(wall); slept(d, m-mono, a.timing.beat) {
 			select {
-			case a.woken <- struct{}{}:
+			case a.woken <- d - (m - mono):
 			default:
 			}
 		}

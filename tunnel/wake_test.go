@@ -39,7 +39,9 @@ func TestWaking(t *testing.T) {
 	w.Freeze() // what the network is for connections of before
 	w.To(r.addr)
 	slept.Store(int64(10 * time.Minute))
-	a.want(t, Woke)
+	if e := a.want(t, Woke); e.Slept.Round(time.Minute) != 10*time.Minute {
+		t.Errorf("slept %v", e.Slept)
+	}
 	w.Thaw()
 	e := a.want(t, Claimed)
 	if e.Generation <= a.conf.Generation {

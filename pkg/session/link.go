@@ -212,7 +212,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []told) {
 		l.next = now.Add(e.In)
 	case tunnel.Woke:
 		if l.state == control.RelayOK {
-			news = append(news, told{text: "this process stood still for a while, as when the machine sleeps: the tunnel is made anew"})
+			news = append(news, told{text: "slept " + spell(e.Slept) + ": the tunnel is made anew"})
 		}
 		set(control.RelayReconnecting) // its connection may be dead: another one is made at once
 	case tunnel.Draining:

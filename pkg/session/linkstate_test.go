@@ -18,8 +18,8 @@ import (
 func TestTheStatesOfATunnel(t *testing.T) {
 	gone := errors.New("gone")
 	up, down := tunnel.Event{What: tunnel.Connected}, tunnel.Event{What: tunnel.Disconnected, Err: gone}
-	still := "this process stood still for a while, as when the machine sleeps: the tunnel is made anew"
-	retry, drain, woke := tunnel.Event{What: tunnel.Retrying, Err: gone}, tunnel.Event{What: tunnel.Draining}, tunnel.Event{What: tunnel.Woke}
+	still := "slept 2 m 03 s: the tunnel is made anew"
+	retry, drain, woke := tunnel.Event{What: tunnel.Retrying, Err: gone}, tunnel.Event{What: tunnel.Draining}, tunnel.Event{What: tunnel.Woke, Slept: 123 * time.Second}
 	for _, c := range []struct {
 		name   string
 		events []tunnel.Event

@@ -269,13 +269,13 @@ func (v *service) status(session string) control.Service {
 		st.State = control.StateDraining
 	case !p.touched.Load():
 		st.State = control.StateStarting
+	case !v.open: // above all that the registry says of it: whoever looks can mend this
+		st.State, st.Note = control.StateLocalClosed, v.why
 	case !confirmed:
 		st.State = control.StateUnconfirmed
 		if err != nil {
 			st.Note = plainly(err)
 		}
-	case !v.open:
-		st.State, st.Note = control.StateLocalClosed, v.why
 	case !proved:
 		st.State, st.Note = control.StateUnproved, why
 	case v.holder.Session != "":

@@ -32,7 +32,16 @@ const stepLimit = 5 * time.Second
 var ErrStopped = errors.New("ended by lane down")
 
 // errLeft is the cause of an end at which the session's own viewer has left.
-var errLeft = errors.New("ended at its own terminal")
+var errLeft = errors.New("ended by its owner at its own terminal")
+
+// InterruptedError is the cause of an end that a key or a signal asked for, and that nobody
+// was asked about: How it came says to those who look on who has ended the session.
+type InterruptedError struct{ How string }
+
+func (*InterruptedError) Error() string { return "interrupted" }
+
+// Is takes all of them for one: how it came is only told.
+func (*InterruptedError) Is(target error) bool { _, ok := target.(*InterruptedError); return ok }
 
 // session is the state of one Run. Fields are set before their readers start,
 // but for what mu guards; Run's own goroutine, which alone writes those, may
@@ -130,11 +139,18 @@ func Run(ctx context.Context, o Options) error {
 func (s *session) farewell(cause, err error) {
 	var left *LeftBehindError
 	var exit *child.ExitError
+	var by *InterruptedError
+	how := "ended"
+	if errors.As(err, &by) && by.How != "" {
+		how += " " + by.How
+	}
 	switch {
 	case errors.As(err, &left):
-		s.warn("ended, and not all was removed: %v", left)
+		s.warn("%s, and not all was removed: %v", how, left)
 	case errors.As(err, &exit):
 		s.warn("ended: its command has ended: %v", exit)
+	case by != nil:
+		s.event("%s", how)
 	case err != nil:
 		s.warn("ended: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	case errors.Is(cause, ErrStopped):

@@ -216,6 +216,33 @@ func TestTheLocalProcessIsFollowed(t *testing.T) {
 	})
 }
 
+// A local port that is closed is what the user can mend: the registry's silence, which the
+// status says of the registry itself, does not hide it. A port that is open is not closed.
+func TestAClosedPortIsToldWhileTheRegistryIsAway(t *testing.T) {
+	w := newWorld(t, consultest.Embedded(t))
+	r := run(t, w.options("box"))
+	r.up()
+	is := func(state string) {
+		t.Helper()
+		eventually(t, state, func() bool { return r.status().Services[0].State == state })
+	}
+	w.local.close()
+	is(control.StateLocalClosed)
+	w.front.cut()
+	eventually(t, "the registry is away", func() bool { return r.status().Registry.State == "unreachable" })
+	is(control.StateLocalClosed)
+	w.local.open()
+	is(control.StateUnconfirmed)
+	w.local.close()
+	is(control.StateLocalClosed)
+	w.front.set(nil)
+	w.local.open()
+	is(control.StateUp)
+	if err := r.stop(); !errors.Is(err, errEnd) {
+		t.Error(err)
+	}
+}
+
 func TestARegistryThatRestartedEmptyGetsEverythingAgain(t *testing.T) {
 	w := newWorld(t, consultest.Embedded(t))
 	r := run(t, w.options("box"))
