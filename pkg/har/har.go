@@ -37,20 +37,23 @@ type (
 		Cache    struct{} `json:"cache"`
 		Timings  timings  `json:"timings"`
 		ServerIP string   `json:"serverIPAddress,omitempty"`
-		Comment  string   `json:"comment,omitempty"`
-		Lane     string   `json:"_lane,omitempty"`
-		Service  string   `json:"_service,omitempty"`
-		Route    string   `json:"_route"`
-		Reason   string   `json:"_reason,omitempty"`
-		Instance string   `json:"_instance,omitempty"`
-		Trace    string   `json:"_traceId,omitempty"`
-		Marked   bool     `json:"_marked,omitempty"`
+		// Conn is the server's port: what else HAR has for it, and viewers show it.
+		Conn     string `json:"connection,omitempty"`
+		Comment  string `json:"comment,omitempty"`
+		Lane     string `json:"_lane,omitempty"`
+		Service  string `json:"_service,omitempty"`
+		Route    string `json:"_route"`
+		Reason   string `json:"_reason,omitempty"`
+		Instance string `json:"_instance,omitempty"`
+		Trace    string `json:"_traceId,omitempty"`
+		Marked   bool   `json:"_marked,omitempty"`
+		Resource string `json:"_resourceType,omitempty"`
 	}
 	request struct {
 		Method      string    `json:"method"`
 		URL         string    `json:"url"`
 		HTTPVersion string    `json:"httpVersion"`
-		Cookies     []pair    `json:"cookies"`
+		Cookies     []cookie  `json:"cookies"`
 		Headers     []pair    `json:"headers"`
 		QueryString []pair    `json:"queryString"`
 		PostData    *postData `json:"postData,omitempty"`
@@ -58,16 +61,17 @@ type (
 		BodySize    int64     `json:"bodySize"`
 	}
 	response struct {
-		Status      int     `json:"status"`
-		StatusText  string  `json:"statusText"`
-		HTTPVersion string  `json:"httpVersion"`
-		Cookies     []pair  `json:"cookies"`
-		Headers     []pair  `json:"headers"`
-		Content     content `json:"content"`
-		RedirectURL string  `json:"redirectURL"`
-		HeadersSize int     `json:"headersSize"`
-		BodySize    int64   `json:"bodySize"`
-		Error       string  `json:"_error,omitempty"`
+		Status      int      `json:"status"`
+		StatusText  string   `json:"statusText"`
+		HTTPVersion string   `json:"httpVersion"`
+		Cookies     []cookie `json:"cookies"`
+		Headers     []pair   `json:"headers"`
+		Content     content  `json:"content"`
+		RedirectURL string   `json:"redirectURL"`
+		HeadersSize int      `json:"headersSize"`
+		BodySize    int64    `json:"bodySize"`
+		Transferred int64    `json:"_transferSize"` // Chromium makes it of the two sizes, of which one is -1
+		Error       string   `json:"_error,omitempty"`
 	}
 	pair struct {
 		Name  string `json:"name"`
@@ -115,14 +119,30 @@ func Encode(rows []traffic.Exchange, o Options) ([]byte, error) {
 }
 
 func newEntry(e *traffic.Exchange, marked bool) entry {
+	at := ""
+	if ip(e.Addr) != "" {
+		at = port(e.Addr)
+	}
 	return entry{
 		Started: e.Start.Format("2006-01-02T15:04:05.000Z07:00"), Time: ms(e.Took),
 		Request: newRequest(e), Response: newResponse(e),
 		Timings:  newTimings(e),
-		ServerIP: ip(e.Addr), Comment: clean(traffic.Route(e) + ": " + traffic.Why(e)),
+		ServerIP: ip(e.Addr), Conn: at, Comment: clean(traffic.Route(e) + ": " + traffic.Why(e)),
 		Lane: clean(string(e.Lane)), Service: clean(e.Service), Route: traffic.Route(e), Reason: clean(string(e.Reason)),
-		Instance: clean(e.Instance), Trace: clean(e.TraceID), Marked: marked,
+		Instance: clean(e.Instance), Trace: clean(e.TraceID), Marked: marked, Resource: resourceType(e),
 	}
+}
+
+// resourceType is what Chromium sorts by: without one, it takes JSON and gRPC for scripts.
+func resourceType(e *traffic.Exchange) string {
+	mime, _, _ := strings.Cut(strings.ToLower(e.ResHeader.Get("Content-Type")), ";")
+	switch mime = strings.TrimSpace(mime); {
+	case e.Proto == "ws":
+		return "websocket"
+	case strings.HasPrefix(mime, "application/") && !strings.Contains(mime, "script") && !strings.Contains(mime, "font"):
+		return "fetch"
+	}
+	return ""
 }
 
 // newTimings divides the time of an exchange. What did not happen, or is not known, is
@@ -144,7 +164,7 @@ func newRequest(e *traffic.Exchange) request {
 	if e.Method == "CONNECT" {
 		u = "https://" + u + "/" // a viewer wants a URL
 	}
-	r := request{Method: clean(e.Method), URL: uri(u), HTTPVersion: version(e.Proto), Cookies: []pair{},
+	r := request{Method: clean(e.Method), URL: uri(u), HTTPVersion: version(e.Proto), Cookies: cookies(e.ReqHeader, "Cookie"),
 		Headers: fields(e.ReqHeader), QueryString: query(u), HeadersSize: -1, BodySize: e.ReqSize}
 	if e.ReqBody != nil && len(e.ReqBody.Bytes) > 0 {
 		text, encoding, comment, _ := bodyText(e.ReqBody, e.ReqHeader)
@@ -168,8 +188,8 @@ func newResponse(e *traffic.Exchange) response {
 			c.Size, c.Compression = whole, whole-e.ResSize
 		}
 	}
-	r := response{Status: e.Status, StatusText: "", HTTPVersion: version(e.Proto), Cookies: []pair{},
-		Headers: fields(e.ResHeader), Content: c, RedirectURL: clean(traffic.MaskURL(e.ResHeader.Get("Location"))), HeadersSize: -1, BodySize: e.ResSize}
+	r := response{Status: e.Status, StatusText: "", HTTPVersion: version(e.Proto), Cookies: cookies(e.ResHeader, "Set-Cookie"),
+		Headers: fields(e.ResHeader), Content: c, RedirectURL: clean(traffic.MaskURL(e.ResHeader.Get("Location"))), HeadersSize: -1, BodySize: e.ResSize, Transferred: e.ResSize}
 	if e.Failed() && e.Status == 0 {
 		r.Error = clean(traffic.Outcome(e))
 	}
@@ -201,8 +221,7 @@ func bodyText(b *traffic.Body, h traffic.Head) (text, encoding, comment string, 
 	return string(s.Bytes), "", comment, whole
 }
 
-// fields are a head's, cookies among them, with their secrets masked. Cookies have
-// no list of their own: all of one is its secret.
+// fields are a head's, cookies among them, with their secrets masked.
 func fields(h traffic.Head) []pair {
 	out := []pair{}
 	for _, f := range h.Fields() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,7 @@ var required = map[string]map[string]string{
 	"response":    {"status": "number", "statusText": "string", "httpVersion": "string", "cookies": "array", "headers": "array", "content": "object", "redirectURL": "string", "headersSize": "number", "bodySize": "number"},
 	"headers":     {"name": "string", "value": "string"},
 	"queryString": {"name": "string", "value": "string"},
+	"cookies":     {"name": "string", "value": "string"},
 	"postData":    {"mimeType": "string", "params": "array", "text": "string"},
 	"content":     {"size": "number", "mimeType": "string"},
 	"timings":     {"send": "number", "wait": "number", "receive": "number"},
@@ -47,7 +49,7 @@ var required = map[string]map[string]string{
 
 // optional are those that may be there.
 var optional = map[string]string{"log": "browser pages comment", "entry": "pageref serverIPAddress connection comment",
-	"request": "postData comment", "response": "comment", "headers": "comment", "queryString": "comment", "postData": "comment",
+	"request": "postData comment", "response": "comment", "headers": "comment", "queryString": "comment", "cookies": "path domain expires httpOnly secure comment", "postData": "comment",
 	"content": "compression text encoding comment", "timings": "blocked dns connect ssl comment", "creator": "comment"}
 
 func valid(t *testing.T, what string, o map[string]any) {
@@ -153,7 +155,8 @@ func TestWhatIsInIt(t *testing.T) {
 		"body":      {e[0].Request.PostData.Text, `{"password":"***"}`},
 		"answer":    {fmt.Sprint(e[0].Response.Content), "{4 image/png 0 AAH/ base64 cut: only the first bytes were kept}"},
 		"redirect":  {e[0].Response.RedirectURL, "/x?sig=***"},
-		"address":   {e[0].ServerIP, "10.2.0.77"},
+		"address":   {e[0].ServerIP + " " + e[0].Conn, "10.2.0.77 8080"},
+		"cookies":   {fmt.Sprint(e[0].Request.Cookies, e[0].Response.Cookies), "[{a ***    false false}] [{s *** /   false false}]"},
 		"route":     {e[0].Route, "LANE"},
 		"comment":   {e[0].Comment, "LANE: orders runs in lane dev-alice"},
 		"tunnel":    {e[1].Request.URL, "https://api.partner.test:443/"},
@@ -163,7 +166,7 @@ func TestWhatIsInIt(t *testing.T) {
 		"no URL":    {e[2].Request.URL, "http://a/%1B[2J%FF?%FE=%00"},
 		"nothing":   {e[3].Request.URL, "http://unknown/"},
 		"no answer": {e[2].Response.Error, "no response: EOF"},
-		"a name":    {e[2].ServerIP, ""},
+		"a name":    {e[2].ServerIP + e[2].Conn, ""},
 		"half text": {e[2].Response.Content.Encoding, "base64"},
 	} {
 		if pair[0] != pair[1] {
@@ -192,5 +195,18 @@ func TestTimings(t *testing.T) {
 		if got != c.want || sum != newEntry(&c.e, false).Time {
 			t.Errorf("%+v: %+v, in all %v; want %+v", c.e, got, sum, c.want)
 		}
+	}
+}
+
+// The lists of cookies say what the fields say, without a value.
+func TestCookies(t *testing.T) {
+	h := traffic.HeadText("Cookie: a=1; b=hunter2; c\r\ncookie: d=4\r\nSet-Cookie: sid=hunter2; Path=/; Domain=test; Expires=Wed, 21-Oct-2026 07:28:00 GMT; HttpOnly; Secure; SameSite=Lax\r\n" +
+		"Set-Cookie: x=1; expires=soon\r\nX-Cookie: y=2\r\n")
+	if got := cookies(h, "Cookie"); !slices.Equal(got, []cookie{{Name: "a", Value: "***"}, {Name: "b", Value: "***"}, {Value: "***"}, {Name: "d", Value: "***"}}) {
+		t.Errorf("%+v", got)
+	}
+	got := cookies(h, "Set-Cookie")
+	if len(got) != 2 || got[0] != (cookie{"sid", "***", "/", "test", "2026-10-21T07:28:00Z", true, true}) || got[1] != (cookie{Name: "x", Value: "***"}) {
+		t.Errorf("%+v", got)
 	}
 }
