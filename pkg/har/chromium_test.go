@@ -36,7 +36,7 @@ func startChromium(ctx context.Context, t *testing.T) *chromium {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("there is no chromium (scripts/tools installs it)")
+		t.Fatal("there is no chromium: scripts/tools installs it")
 	}
 	profile, err := os.MkdirTemp("", "chromium")
 	if err != nil {
