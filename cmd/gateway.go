@@ -132,7 +132,7 @@ func runGateway(ctx context.Context, f *factory, o *gatewayOptions) error {
 		return errors.Join(err, ln.Close())
 	}
 	opts := gateway.Options{
-		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(),
+		Listener: ln, Watcher: seen.watcher, Meter: seen.meter, Routes: routes, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(), Browsers: browsers(at.s),
 		Traces: o.traces, Expose: o.expose, Color: fixed, Log: seen.log, Drain: drainOf(o.drain), Force: f.force, Logger: f.logger(slog.LevelWarn),
 	}
 	if inForce != nil {

@@ -131,7 +131,7 @@ func runRelay(ctx context.Context, f *factory, o *relayOptions) error {
 	opts := relay.Options{
 		Listener: ln, TLS: secure, Client: at.client, Watcher: seen.watcher, Verifier: verifier,
 		Name: net.JoinHostPort(host, strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)), Announced: seen.announcedAs, Advertise: ip, Ports: o.ports, ClaimTTL: o.claimTTL,
-		Limits: o.limits, WithoutToken: o.noToken, Deny: o.deny, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(), Probes: at.s.Probes,
+		Limits: o.limits, WithoutToken: o.noToken, Deny: o.deny, Policy: at.policy(), Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(), Browsers: browsers(at.s), Probes: at.s.Probes,
 		Log: seen.log, Meter: seen.meter, Audit: audit, Figures: figures, Beside: seen.run, Force: f.force, Logger: f.logger(slog.LevelWarn), Now: f.now,
 	}
 	if seen.admin != nil {

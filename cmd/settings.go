@@ -12,6 +12,7 @@ import (
 	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/lane"
+	"lane/pkg/proxy"
 
 	"github.com/spf13/cobra"
 )
@@ -166,4 +167,9 @@ func settingFlags(c *cobra.Command, which []setting) func() []config.Flag {
 		}
 		return out
 	}
+}
+
+// browsers is what answers of services get for browsers, by the settings.
+func browsers(s *config.Settings) proxy.Browsers {
+	return proxy.Browsers{AllowTag: s.CorsTag, NoStore: proxy.NoStore(s.NoStore)}
 }

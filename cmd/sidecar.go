@@ -133,7 +133,7 @@ func runSidecar(ctx context.Context, f *factory, o *sidecarOptions) error {
 	opts := sidecar.Options{
 		Inbound: in, Outbound: out, Client: at.client, Watcher: seen.watcher, Meter: seen.meter, Beside: seen.run, Service: o.service, Instance: instance, App: o.app, Register: reg,
 		Sources: o.sources, Traces: traces, Stamped: o.stamped, Probes: o.probes,
-		Policy: policy, Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(),
+		Policy: policy, Carriers: &at.carriers, Caller: at.caller(), Sticky: at.s.StickyKey(), Browsers: browsers(at.s),
 		Upstream: upstream, Hosts: at.s.Hosts, Colored: at.s.Colored,
 		Log: seen.log, Drain: drainOf(o.drain), Force: f.force, Logger: f.logger(slog.LevelWarn),
 		Ready: func() {

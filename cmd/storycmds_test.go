@@ -37,6 +37,7 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"killguardian": cmdKillGuardian,
 
 	"app":          cmdApp,
+	"page":         cmdPage,
 	"clientcerts":  cmdClientCerts,
 	"freeport":     cmdFreePort,
 	"registerport": cmdRegisterPort,

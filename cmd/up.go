@@ -213,7 +213,7 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 		Lane: name, Mode: s.Register, TakeOver: o.takeOver, Join: o.join, Owner: s.Owner, Host: host, Install: install,
 		Env: s.Env, Tenant: s.Tenant, Zone: s.Zone, Version: s.Version,
 		Proxy: s.Proxy, ProxyFixed: s.Source("proxy") != "default", ProxyFrom: s.Source("proxy"), Registry: f.consulConfig(s),
-		Policy: s.Policy(), Sticky: s.StickyKey(), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
+		Policy: s.Policy(), Sticky: s.StickyKey(), Browsers: browsers(s), Carriers: car, Hosts: s.Hosts, Colored: s.Colored,
 		Opens: s.Mitm, Bodies: o.bodies, Reject: s.Guard == config.Reject, Probes: s.Probes, Drain: s.Drain,
 		Command: o.command, In: f.io.In, Out: iostreams.ForChild(f.io.Out), Err: iostreams.ForChild(f.io.Err),
 		Remarks: s.Warnings(), Settings: s.Deciding(), RuntimeDir: runtime, LogPath: f.getenv(detachedLog), Now: f.now, Force: f.force,

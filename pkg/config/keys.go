@@ -178,17 +178,7 @@ var keys = []key{
 		set:  checked(checkProxy, func(s *Settings) *string { return &s.Proxy }),
 		show: func(s *Settings) string { return s.Proxy }},
 	{name: "strict", form: yesNo, env: []string{"LANE_STRICT"}, def: "false",
-		set: func(l *loader, v []string) error {
-			switch strings.ToLower(v[0]) {
-			case "true", "1": // 1 and 0 as environment variables have it
-				l.s.Strict = true
-			case "false", "0":
-				l.s.Strict = false
-			default:
-				return fmt.Errorf("%q is neither true nor false", v[0])
-			}
-			return nil
-		},
+		set:  func(l *loader, v []string) error { return truth(&l.s.Strict, v[0]) },
 		show: func(s *Settings) string { return strconv.FormatBool(s.Strict) }},
 	{name: "no_match", env: []string{"LANE_NO_MATCH"}, def: Fallback,
 		set:  func(l *loader, v []string) error { return oneOf(&l.s.NoMatch, v[0], Fallback, Fail, Proportional) },
@@ -259,6 +249,14 @@ var keys = []key{
 			return err
 		},
 		show: func(s *Settings) string { return s.MaxStale.String() }},
+	{name: "cors_tag", form: yesNo, env: []string{"LANE_CORS_TAG"}, def: "false",
+		set:  func(l *loader, v []string) error { return truth(&l.s.CorsTag, v[0]) },
+		show: func(s *Settings) string { return strconv.FormatBool(s.CorsTag) }},
+	{name: "no_store", env: []string{"LANE_NO_STORE"}, def: NoStoreOff,
+		set: func(l *loader, v []string) error {
+			return oneOf(&l.s.NoStore, v[0], NoStoreOff, NoStoreLane, NoStoreAll)
+		},
+		show: func(s *Settings) string { return s.NoStore }},
 }
 
 // Keys are the names of all settings, as in lane.yaml, in the order in which
@@ -315,6 +313,19 @@ func oneOf(field *string, v string, allowed ...string) error {
 		return fmt.Errorf("%q is not one of %s", v, strings.Join(allowed, ", "))
 	}
 	*field = v
+	return nil
+}
+
+// truth reads true or false; 1 and 0 as environment variables have it.
+func truth(field *bool, v string) error {
+	switch strings.ToLower(v) {
+	case "true", "1":
+		*field = true
+	case "false", "0":
+		*field = false
+	default:
+		return fmt.Errorf("%q is neither true nor false", v)
+	}
 	return nil
 }
 

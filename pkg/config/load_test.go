@@ -58,6 +58,7 @@ func TestDefaults(t *testing.T) {
 		"preset": "lane", "register": "auto", "consul.address": "127.0.0.1:8500", "owner": "alice@laptop", "guard": "bounce",
 		"drain": "30s", "proxy": "127.0.0.1:7474", "strict": "false", "no_match": "fallback",
 		"max_stale": "5m0s", "via": "direct", "degrade_ratio": "0", "unhealthy_lane": "error", "zone_mode": "affinity", "warmup": "0s", "min_local": "1", "max_cross": "0.3", "on_empty": "cross", "warmup_curve": "linear",
+		"cors_tag": "false", "no_store": "off",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -97,6 +98,8 @@ proxy: "[::1]:7000"
 strict: true
 no_match: fail
 max_stale: 90s
+cors_tag: true
+no_store: lane
 zone_mode: required
 warmup: 2m
 warmup_curve: quadratic
@@ -125,7 +128,7 @@ func TestFullFile(t *testing.T) {
 		Env: "test", Tenant: "t1", Zone: "a", Version: "1.10", Advertise: "10.0.0.7", Owner: "Alice", Guard: Reject,
 		Probes: []string{"/healthz", "/ready"}, Drain: 5 * time.Second, Proxy: "[::1]:7000", Strict: true, NoMatch: Fail,
 		UnhealthyLane: "error", ZoneMode: "required", MinLocal: 1, MaxCross: 0.3, OnEmpty: "cross", Warmup: 2 * time.Minute, WarmupCurve: "quadratic", Sticky: "header=x-user-id",
-		MaxStale: 90 * time.Second, Relay: "wss://relay.test.example", RelayCAFile: filepath.Join(dir, "certs/relay.pem"),
+		CorsTag: true, NoStore: "lane", MaxStale: 90 * time.Second, Relay: "wss://relay.test.example", RelayCAFile: filepath.Join(dir, "certs/relay.pem"),
 		RelayFingerprint: "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 		RelayCertFile:    filepath.Join(dir, "certs/me.pem"), RelayKeyFile: filepath.Join(dir, "certs/me-key.pem"),
 		RelayTokenFile: "/home/alice/relay-token", Via: ViaRelay,
@@ -252,6 +255,8 @@ func TestEachProblemNamesItsLine(t *testing.T) {
 		{"zone_mode: off\nmin_local: 2", "lane.yaml:2: min_local: zone_mode (lane.yaml:1) is off"},
 		{"warmup: 30", `"30" has no unit; say 30s`},
 		{"warmup: 2h", "between 0s and 1h"},
+		{"cors_tag: maybe", `lane.yaml:1: cors_tag: has to be true or false, not "maybe"`},
+		{"no_store: yes", `lane.yaml:1: no_store: "yes" is not one of off, lane, all`},
 		{"warmup: 2m\nwarmup_curve: steep", `lane.yaml:2: warmup_curve: "steep" is not one of linear, quadratic`},
 		{"env: a\nsticky: client_ip", "lane.yaml:2: sticky: client_ip holds the client's address, which many users share and one user changes; take a header or a cookie that names a user or a tenant"},
 		{"sticky: random", "lane.yaml:1: sticky: random is chance: one user would see both systems; take a header or a cookie"},

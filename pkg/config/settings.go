@@ -66,6 +66,9 @@ type Settings struct {
 
 	MaxStale time.Duration // an answer of the registry that is older proves no absence
 
+	CorsTag bool   // the answer to a browser's preflight allows the tag's header
+	NoStore string // NoStoreOff, NoStoreLane or NoStoreAll: which answers no cache keeps
+
 	entries  []Entry
 	files    []string
 	warnings []string
@@ -102,6 +105,9 @@ const (
 	Fallback     = "fallback"
 	Fail         = "fail"
 	Proportional = "proportional"
+	NoStoreOff   = "off"
+	NoStoreLane  = "lane"
+	NoStoreAll   = "all"
 )
 
 // Entry is one setting as it is in effect.

@@ -32,6 +32,7 @@ type Options struct {
 	Carriers *lane.Carriers // nil: the default
 	Caller   lane.Caller
 	Sticky   rules.Key        // where a request says who its user is; none: nobody keeps his version
+	Browsers proxy.Browsers   // what answers get for browsers
 	Traces   tracemap.Sources // where a trace's id is read and, if it begins here, written
 	Expose   proxy.Expose
 	Log      *traffic.Log
@@ -59,7 +60,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	watcher := o.Watcher
 	transport, err := proxy.NewTransport(proxy.Config{
-		Registry: watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller, Sticky: o.Sticky, Traces: o.Traces,
+		Registry: watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller, Sticky: o.Sticky, Browsers: o.Browsers, Traces: o.Traces,
 		Log: o.Log, Meter: o.Meter, Logger: o.Logger,
 	})
 	if err != nil {

@@ -35,6 +35,7 @@ type call struct {
 	head    interface{ Get(name string) string }
 	keys    tracemap.Keys
 	got     lane.Tag
+	pre     preflight
 	trailer http.Header // the request's, filled when its body ends
 	take    []string    // fields that it loses, in lower case
 	give    string      // a field that it gets
@@ -79,6 +80,7 @@ func (t *Transport) newCall(front traffic.Front, r *http.Request) *call {
 		c.ex.ReqHeader = traffic.HeadOf(r.Header)
 	}
 	c.readTag(r.Header)
+	c.readPreflight()
 	c.passed, _ = lane.Hops(r.Header)
 	c.guarded = len(r.Header[keyGuard]) > 0
 	c.te = keepTrailers(r.Header)

@@ -117,7 +117,7 @@ func (l *line) appendRequest(dst []byte) []byte {
 	dst = append(append(dst, req.Method...), ' ')
 	dst = append(append(dst, c.target...), " HTTP/1.1\r\n"...)
 	k.begin()
-	host, te := false, false
+	host, te, asks, rest := false, false, c.asks(), c.pre.rest
 	for i := range req.Fields {
 		f := &req.Fields[i]
 		if n := k.which[i]; n >= 0 {
@@ -135,6 +135,9 @@ func (l *line) appendRequest(dst []byte) []byte {
 					dst = append(append(append(dst, f.Name...), ": "...), c.host...)
 					dst = append(dst, "\r\n"...)
 				}
+			case asks && f.Is(corsAsks) && !req.Named(f):
+				dst = appendField(dst, f.Name, rest)
+				rest = "" // said once, of several lines
 			case !req.Named(f) && !sameWord(l.way.take, f.Name) && !l.way.outside.has(f.Name):
 				dst = appendLine(dst, f)
 			}
@@ -194,8 +197,9 @@ func (l *line) appendFields(dst []byte, special func(dst []byte, f *http1.Field)
 // appendResponse appends the head that the caller gets. The front nearest to the
 // caller says what was decided: what an inner one said is replaced.
 func (l *line) appendResponse(dst []byte, say *said, chunked bool) []byte {
-	res := &l.way.res
+	res, c := &l.way.res, &l.way.c
 	coded, dated, switched := false, false, res.Status == 101
+	fresh, asks, allowed := c.fresh() && !switched, c.asks(), false
 	dst = l.appendFields(l.appendStatus(dst), func(dst []byte, f *http1.Field) ([]byte, bool) {
 		switch hop(f) {
 		case hopTrailer:
@@ -215,6 +219,10 @@ func (l *line) appendResponse(dst []byte, say *said, chunked bool) []byte {
 			}
 			return dst, true
 		}
+		if fresh && stores(f) {
+			return dst, true
+		}
+		allowed = allowed || asks && f.Is(corsOrigin)
 		switch len(f.Name) {
 		case 4:
 			dated = dated || f.Is("Date")
@@ -238,6 +246,12 @@ func (l *line) appendResponse(dst []byte, say *said, chunked bool) []byte {
 	}
 	if !dated && !switched {
 		dst = appendDate(dst)
+	}
+	if allowed {
+		dst = appendField(dst, corsAllows, c.pre.tag)
+	}
+	if fresh {
+		dst = appendField(dst, "Cache-Control", noStore)
 	}
 	dst = appendField(dst, lane.HeaderDecision, say.decision)
 	dst = appendField(dst, keyGuard, say.guard)

@@ -308,6 +308,9 @@ func (c *call) roundTrip(via *ways, req *http.Request, scheme, addr string, thro
 	out := req.WithContext(c.watch(req.Context(), addr))
 	out.URL = c.target.url(scheme, addr, c.asked, through)
 	out.Host, out.RequestURI, out.Close = c.host, "", false
+	if c.asks() {
+		c.pre.passOn(out.Header)
+	}
 	c.timed = len(out.Header["Grpc-Timeout"]) > 0
 	out.Body = c.body.out()
 	if out.Body == http.NoBody {
@@ -330,7 +333,8 @@ func (c *call) roundTrip(via *ways, req *http.Request, scheme, addr string, thro
 }
 
 // cleanResponse removes what belongs to the connection to the server, and keeps
-// our server from adding what the other has not said.
+// our server from adding what the other has not said. Where it is a browser's, it is
+// made ready for that.
 func (c *call) cleanResponse(resp *http.Response) {
 	up := ""
 	if resp.StatusCode == http.StatusSwitchingProtocols {
@@ -340,6 +344,7 @@ func (c *call) cleanResponse(resp *http.Response) {
 	if _, ok := resp.Header["Content-Type"]; !ok {
 		resp.Header["Content-Type"] = nil // no sniffing
 	}
+	c.forBrowser(resp)
 	if code := resp.Header.Get(lane.HeaderError); code != "" {
 		c.ex.Note = "answered by an inner hop: " + code
 	}

@@ -60,6 +60,8 @@ type Config struct {
 	// Sticky is where a request says who its user is, who keeps his version by it;
 	// none keeps nobody.
 	Sticky rules.Key
+	// Browsers is what answers of services get for browsers.
+	Browsers Browsers
 
 	Log    *traffic.Log
 	Counts *traffic.Counts // nil: counts of its own, see Transport.Counts
@@ -145,10 +147,13 @@ type Transport struct {
 	upstream upstream
 	ejected  ejected
 	crossed  crossings
-	self     ownAddrs
-	guards   sync.Map // instances of this process's own, each an own, by address in the registry
-	away     func() bool
-	picks    atomic.Uint64
+	browsers Browsers
+	// tagHeaders are those that a preflight may ask for; nil: nobody answers that here.
+	tagHeaders []string
+	self       ownAddrs
+	guards     sync.Map // instances of this process's own, each an own, by address in the registry
+	away       func() bool
+	picks      atomic.Uint64
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -186,7 +191,10 @@ func NewTransport(cfg Config) (*Transport, error) {
 			return err == nil && len(addrs) > 0
 		}
 	}
-	t.away = cfg.Away
+	t.away, t.browsers = cfg.Away, cfg.Browsers
+	if t.browsers.AllowTag {
+		t.tagHeaders = tagHeaders(t.carriers)
+	}
 	t.crossed.start(t.router.Policy(), t.caller.Zone)
 	t.ejected.hold = orDefault(cfg.EjectFor, 5*time.Second)
 	for _, a := range cfg.Self {

@@ -84,6 +84,7 @@ func (l *line) open(asked, host, url string, tgt target) *call {
 		c.ex.ReqHeader = traffic.HeadText(l.fields)
 	}
 	c.readTag(w.k.h)
+	c.readPreflight()
 	c.pins = len(req.Target)+len(l.fields) > maxURL
 	c.passed, _ = lane.Hops(w.k.h)
 	c.guarded = len(w.k.h[keyGuard]) > 0

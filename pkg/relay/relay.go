@@ -63,7 +63,8 @@ type Options struct {
 	Policy   lane.Policy
 	Carriers *lane.Carriers // nil: the default
 	Caller   lane.Caller
-	Sticky   rules.Key // where a request says who its user is
+	Sticky   rules.Key      // where a request says who its user is
+	Browsers proxy.Browsers // what answers get for browsers
 	Probes   []string
 	Log      *traffic.Log
 	Meter    proxy.Meter // may be nil
@@ -247,7 +248,7 @@ func (r *relay) prepare() error {
 	if err != nil {
 		return err
 	}
-	r.transport, err = proxy.NewTransport(proxy.Config{Registry: o.Watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller, Sticky: o.Sticky,
+	r.transport, err = proxy.NewTransport(proxy.Config{Registry: o.Watcher, Router: router, Carriers: o.Carriers, Caller: o.Caller, Sticky: o.Sticky, Browsers: o.Browsers,
 		Log: o.Log, Meter: o.Meter, Now: o.Now, Logger: o.Logger, Barred: r.barred, Self: append(slices.Clone(o.Own), o.Listener.Addr().String())})
 	if err != nil {
 		return err

@@ -73,6 +73,7 @@ type Options struct {
 	Policy   lane.Policy
 	Carriers lane.Carriers
 	Sticky   rules.Key         // where a request says who its user is
+	Browsers proxy.Browsers    // what answers get for browsers
 	Hosts    map[string]string // more names for a service
 	Colored  []string          // hosts outside the registry that may see the tag
 	Bodies   bool              // keep the beginnings of bodies, for looking at them

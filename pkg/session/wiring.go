@@ -18,7 +18,7 @@ func (s *session) transport(ctx context.Context, router *lane.Router) (*proxy.Tr
 	}
 	return proxy.NewTransport(proxy.Config{
 		Registry: s.watcher, Router: router, Carriers: &s.o.Carriers, Names: names, Lane: s.o.Lane,
-		Caller: lane.Caller{Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone}, Sticky: s.o.Sticky,
+		Caller: lane.Caller{Env: s.o.Env, Tenant: s.o.Tenant, Zone: s.o.Zone}, Sticky: s.o.Sticky, Browsers: s.o.Browsers,
 		Log: s.log, Counts: &s.counts, KeepHeaders: true, KeepBodies: s.o.Bodies, Now: s.o.Now, Logger: s.o.Log,
 		Own:      tracemap.New(tracemap.Options{Size: ownTraces}),
 		Upstream: s.o.Upstream, Roots: s.o.Roots, Via: s.via(), Away: s.relayAway(),

@@ -41,6 +41,7 @@ type Options struct {
 	Carriers *lane.Carriers // nil: the default
 	Caller   lane.Caller
 	Sticky   rules.Key      // where a request says who its user is; none: nobody keeps his version
+	Browsers proxy.Browsers // what answers get for browsers
 	Upstream proxy.Upstream // an inherited proxy, for external hosts
 	Hosts    map[string]string
 	Colored  []string
@@ -184,7 +185,7 @@ func (o *Options) fronts() (in *proxy.Inbound, out *proxy.Forward, w *consul.Wat
 	}
 	w = o.Watcher
 	t, err = proxy.NewTransport(proxy.Config{
-		Registry: w, Router: router, Carriers: o.Carriers, Names: names, Caller: o.Caller, Sticky: o.Sticky,
+		Registry: w, Router: router, Carriers: o.Carriers, Names: names, Caller: o.Caller, Sticky: o.Sticky, Browsers: o.Browsers,
 		Log: o.Log, Meter: o.Meter, Upstream: o.Upstream, Logger: o.Logger,
 		Traces: o.Sources, TraceLane: o.Traces.Get,
 	})
