@@ -13,6 +13,7 @@ import (
 
 	"lane/pkg/control"
 	"lane/pkg/lane"
+	"lane/pkg/traffic"
 	"lane/tunnel/wiretest"
 )
 
@@ -95,6 +96,10 @@ func TestABlackholeBeforeTheRelay(t *testing.T) {
 	if r := <-said; r == nil || r.status != http.StatusBadGateway || r.head.Get("X-Lane-Error") != "E_RELAY_LOST" || !strings.Contains(r.body, "lane-relay-lost") {
 		t.Errorf("under way: %v", r)
 	}
+	f.eventually("the laptop has it as lost", func() bool {
+		e, ok := cut.laptop.recorded("m:post")["/once"]
+		return ok && e.Route == traffic.RouteLost && e.Code == "E_RELAY_LOST" && e.Status == 0
+	})
 	if r, err := c.get(cut.at, "x-lane-tag", "dev-alice"); err != nil || r.status != http.StatusBadGateway || r.head.Get("X-Lane-Error") != "E_RELAY_LOST" {
 		t.Errorf("meanwhile: %v %v", r, err)
 	}

@@ -327,7 +327,7 @@ func goldenStates() []goldenState {
 			u.running(func(s *control.Status) {
 				s.Relay = &control.RelayStatus{URL: "wss://relay.test.example", Name: "relay-1:7443", State: control.RelayReconnecting, Since: scene.Now().Add(-14 * time.Second), Error: "keepalive timeout",
 					Tries: 2, Next: scene.Now().Add(4 * time.Second), Cut: 3, Removed: scene.Now().Add(16 * time.Second), Gone: scene.Now().Add(91 * time.Second)}
-			})
+			}).rows(cutOff())
 		}},
 		{"relay-lost-and-more", nil, func(u *user) {
 			u.running(troubled, func(s *control.Status) {

@@ -209,7 +209,7 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, s ends) gr
 		switch traffic.Route(e) {
 		case traffic.RouteLane:
 			s.lane.add(e, at)
-		case traffic.RouteError:
+		case traffic.RouteError, traffic.RouteLost:
 			if e.Lane != "" && !e.Fallback() {
 				s.lane.add(e, at)
 			} else {
@@ -452,7 +452,7 @@ func routeMark(route string) rune {
 		return traffic.MarkFallback
 	case traffic.RouteGuard:
 		return traffic.MarkGuard
-	case traffic.RouteError:
+	case traffic.RouteError, traffic.RouteLost:
 		return traffic.MarkError
 	}
 	return traffic.MarkNone

@@ -31,7 +31,7 @@ func helpLines(binds []binding, quitting string, owner bool, w int) []cell {
 
 	words := []cell{{"MARKS  ! error > fallback x sent away", bold}}
 	for _, r := range []string{traffic.RouteLane, traffic.RouteBase, traffic.RouteFallback, traffic.RouteKilled,
-		traffic.RouteGuard, traffic.RouteExternal, traffic.RouteError} {
+		traffic.RouteGuard, traffic.RouteLost, traffic.RouteExternal, traffic.RouteError} {
 		words = append(words, cell{fit(r, 8) + routeMeans(r), routeClass(r)})
 	}
 	words = append(words, cell{}, cell{"FILTER  a b and  -a not  a|b or", bold})

@@ -286,7 +286,7 @@ func routeClass(route string) class {
 		return warnText
 	case traffic.RouteGuard:
 		return guardText
-	case traffic.RouteError:
+	case traffic.RouteError, traffic.RouteLost:
 		return badText
 	}
 	return plain
@@ -307,6 +307,8 @@ func routeMeans(route string) string {
 		return "not let in by the guard"
 	case traffic.RouteExternal:
 		return "outside the registry"
+	case traffic.RouteLost:
+		return "the tunnel broke, or is away"
 	case traffic.RouteError:
 		return "not served: an error of lane"
 	}

@@ -14,10 +14,17 @@ import (
 // still arrives. A cut is passed on as a cut, never as an end. Join returns the
 // first error, or why ctx ended. While nothing comes it holds 8 KiB.
 func Join(ctx context.Context, a, b net.Conn) error {
+	return JoinTelling(ctx, a, b, func(error) {})
+}
+
+// JoinTelling is Join that tells why it closes both, nil for an end, before it does so:
+// who sees one of them end can have heard of it.
+func JoinTelling(ctx context.Context, a, b net.Conn, tell func(why error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	cut := make(chan struct{})
 	ended := context.AfterFunc(ctx, func() {
 		defer close(cut)
+		tell(context.Cause(ctx))
 		cutOff(a, context.Cause(ctx))
 		cutOff(b, context.Cause(ctx))
 	})
@@ -40,6 +47,7 @@ func Join(ctx context.Context, a, b net.Conn) error {
 	}
 	wg.Wait()
 	if ended() {
+		tell(err)
 		_ = a.Close()
 		_ = b.Close()
 	} else {

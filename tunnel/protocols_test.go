@@ -83,6 +83,33 @@ func TestJoin(t *testing.T) {
 			t.Errorf("a cut was read as an end after %q", b)
 		}
 	})
+	t.Run("the link is lost, and the application hears of it behind who asks why", func(t *testing.T) {
+		here, there := net.Pipe()
+		why := make(chan error, 2)
+		lost := make(chan struct{})
+		r, _ := pair(t, quick(), func(ctx context.Context, _ Claim, _ Header, s Stream) {
+			_ = JoinTelling(ctx, s, here, func(err error) { why <- err })
+			close(lost)
+		})
+		s := r.dial(t, "orders")
+		if _, err := io.WriteString(s, "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(there, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		r.stop() // it waits, and then waits no longer
+		_, _ = there.Read(make([]byte, 1))
+		select {
+		case err := <-why:
+			if !errors.Is(err, ErrLost) {
+				t.Errorf("it was told %v", err)
+			}
+		default:
+			t.Error("it was not told before the connection ended")
+		}
+		<-lost
+	})
 	t.Run("nobody listens", func(t *testing.T) {
 		_ = l.Close()
 		s := r.dial(t, "orders")

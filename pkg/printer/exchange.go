@@ -116,7 +116,7 @@ func exchangeLine(s *iostreams.IOStreams, e *traffic.Exchange) string {
 
 func routeRole(e *traffic.Exchange) Role {
 	switch traffic.Route(e) {
-	case traffic.RouteError:
+	case traffic.RouteError, traffic.RouteLost:
 		return Bad
 	case traffic.RouteFallback, traffic.RouteKilled, traffic.RouteGuard:
 		return Warn

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lane/pkg/http1"
 	"lane/pkg/lane"
@@ -43,6 +44,8 @@ type call struct {
 	guarded bool        // a guard has sent it on
 	veiled  bool        // the caller is not to know what is inside
 	pins    bool        // its strings are parts of a long head
+	// severed, if set, says that the caller did not leave: its tunnel broke.
+	severed func(caller string, began time.Time) bool
 
 	body reqBody
 	res  resBody
@@ -228,6 +231,7 @@ func (c *call) finish(why string) {
 	if why != "" {
 		c.ex.Err = why
 	}
+	c.cutOff()
 	if c.ex.Took == 0 {
 		c.ex.Took = c.t.now().Sub(c.ex.Start)
 	}
@@ -243,6 +247,21 @@ func (c *call) finish(why string) {
 		c.t.meter.Done(&c.ex)
 	}
 	c.t.log.Put(c.ex)
+}
+
+// tunnelLost is what the end of an exchange reads that a lost tunnel has cut off. A relay
+// that has died answers nobody: what the caller got is not known at this end.
+const tunnelLost = "the tunnel to the relay broke under the request: a relay that lives answers 502 lane-relay-lost"
+
+// cutOff tells a caller that left from one whose tunnel broke: at the guard both look the
+// same. A connection that has switched protocols ends without an error in both cases.
+func (c *call) cutOff() {
+	left := strings.HasPrefix(c.ex.Err, callerLeft) || c.ex.Err == "" && c.ex.Status == http.StatusSwitchingProtocols
+	if c.severed == nil || !left || !c.severed(c.ex.From, c.ex.Start) {
+		return
+	}
+	c.ex.Code, c.ex.Err = CodeRelayLost, tunnelLost
+	c.t.counts.Add(traffic.CountErrors, "code", string(CodeRelayLost))
 }
 
 // reqBody counts a request's body. Closing it before a byte was read only marks

@@ -75,6 +75,10 @@ type GuardConfig struct {
 	// sent a request of another lane, or of none: somebody who finds the instance
 	// and does not look at lanes. Known health probes are none. It must not block.
 	Strayed func(caller netip.Addr)
+	// Severed, if set, says that the caller at an address, who seems to have left during
+	// a request that began then, was cut off by the loss of the tunnel behind it. It must
+	// not block.
+	Severed func(caller string, began time.Time) bool
 	// Here says that an address is this machine's; nil: the loopback ones and the
 	// one that the guard listens on.
 	Here func(netip.Addr) bool
@@ -409,6 +413,7 @@ func (g *Guard) passOn(c *call, h http.Header) {
 		g.t.own.Put(&c.keys, g.cfg.Lane)
 	}
 	g.outcome(c, traffic.GuardPassed)
+	c.severed = g.cfg.Severed
 	c.ex.Lane, c.ex.Kind, c.ex.Reason = g.cfg.Lane, lane.KindLaneMatch, lane.ReasonLaneMatch
 	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.place.Load().id, g.cfg.Local[0], 1
 	delete(h, keyGuard) // the mark of another hop: not to be passed on by the application

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lane/pkg/lane"
+	"lane/pkg/traffic"
 )
 
 // Codes of the fronts, beside those of decisions.
@@ -20,9 +21,8 @@ const (
 	// CodeBadRequest is 400: what came is not HTTP/1.1, or two programs could read
 	// it in two ways. Heads that are too large get 431.
 	CodeBadRequest lane.Code = "E_BAD_REQUEST"
-	// CodeRelayLost is 502, or 503 when the tunnel has no room: the tunnel that leads to
-	// the local process broke, or is away.
-	CodeRelayLost lane.Code = "E_RELAY_LOST"
+	// CodeRelayLost is 502, or 503 when the tunnel has no room.
+	CodeRelayLost = traffic.CodeRelayLost
 	// CodeBadTarget is 400: a request target that a proxy cannot send on.
 	CodeBadTarget lane.Code = "E_BAD_TARGET"
 )

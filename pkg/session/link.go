@@ -77,21 +77,22 @@ type link struct {
 	first chan struct{} // closed by the first link
 	ended chan struct{} // closed when the agent has ended
 	why   error         // valid once ended is closed
+	cuts  cuts
 
 	mu    sync.Mutex
 	state string
 	since time.Time
 	err   error
-	tries int                  // without success
-	next  time.Time            // of the next try
-	ends  time.Time            // of the token that the relay has taken; zero: not known
-	asked bool                 // the token was read; that may be none, and a certificate does
-	read  string               // the token that was read last
-	bad   string               // one that the relay did not take
-	user  string               // of the token that the relay has taken, or of the first one that was read
-	name  string               // of the relay, as it calls itself; empty: it has not said
-	far   map[string]*far      // by claim
-	cuts  map[string]time.Time // streams that a lost tunnel has cut, by whose they are for the guard
+	tries int             // without success
+	next  time.Time       // of the next try
+	ends  time.Time       // of the token that the relay has taken; zero: not known
+	asked bool            // the token was read; that may be none, and a certificate does
+	read  string          // the token that was read last
+	bad   string          // one that the relay did not take
+	user  string          // of the token that the relay has taken, or of the first one that was read
+	name  string          // of the relay, as it calls itself; empty: it has not said
+	far   map[string]*far // by claim
+	begun time.Time       // of the last link
 }
 
 // prepareLink makes the tunnel; nothing is sent.
@@ -194,7 +195,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []told) {
 			close(l.first)
 		}
 		set(control.RelayOK)
-		l.err, l.tries, l.next, l.cuts = nil, 0, time.Time{}, nil
+		l.err, l.tries, l.next, l.begun = nil, 0, time.Time{}, now
 		l.called(e.Facts)
 		l.taken()
 	case tunnel.Disconnected, tunnel.Retrying: // behind Draining and Woke only the second one comes
@@ -298,17 +299,16 @@ func (l *link) status() *control.RelayStatus {
 // early is how long before the tunnel's loss is told its streams may have been cut.
 const early = time.Second
 
-// cut is how many requests the loss of the tunnel has cut off: those that the guard was
-// serving to streams that ended so. A stream may be idle, and have many requests. The
-// caller holds mu.
+// cut is how many requests the loss of the tunnel has cut off at the guard. The caller
+// holds mu.
 func (l *link) cut() int {
-	if len(l.cuts) == 0 {
-		return 0
+	from := l.since.Add(-early)
+	if l.begun.After(from) { // what an earlier loss has cut is none of it
+		from = l.begun
 	}
 	n := 0
 	l.s.log.Each(func(e *traffic.Exchange) {
-		at, cut := l.cuts[e.From]
-		if cut && e.Front == traffic.FrontGuard && e.Err != "" && !e.Start.After(at) && !e.Start.Add(e.Took).Before(at.Add(-early)) && at.After(l.since.Add(-early)) {
+		if e.Front == traffic.FrontGuard && e.Code == proxy.CodeRelayLost && !e.Start.Add(e.Took).Before(from) {
 			n++
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"lane/pkg/consul/consultest"
 	"lane/pkg/control"
 	"lane/pkg/session"
+	"lane/pkg/traffic"
 )
 
 // wire is a line between a session and its relay that can be cut.
@@ -138,6 +139,22 @@ func TestALostTunnelSaysWhatItHasCutOff(t *testing.T) {
 		r := r.status().Relay
 		return r.State == control.RelayReconnecting && r.Cut == 3 && r.Removed.Sub(r.Since) == 30*time.Second
 	})
+	rows, _, err := r.ctl().Since(t.Context(), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	for _, e := range rows {
+		switch route := traffic.Route(&e); {
+		case route == traffic.RouteLost && e.Code == "E_RELAY_LOST" && e.Status == 0 && traffic.PathOf(&e) == "/slow":
+			lost++
+		case route != traffic.RouteLane || e.Failed():
+			t.Errorf("%s %s: %s", traffic.PathOf(&e), route, e.Err)
+		}
+	}
+	if lost != 3 || len(rows) != 5 {
+		t.Errorf("%d of %d are lost", lost, len(rows))
+	}
 	line.join()
 	eventually(t, "back", func() bool {
 		st := r.status()

@@ -10,6 +10,8 @@ import (
 
 	"lane/pkg/consul"
 	"lane/pkg/control"
+	"lane/pkg/lane"
+	"lane/pkg/proxy"
 	"lane/pkg/traffic"
 	"lane/tunnel"
 )
@@ -38,7 +40,7 @@ func TestTheStatesOfATunnel(t *testing.T) {
 		{"asleep twice", []tunnel.Event{up, woke, woke}, control.RelayReconnecting, still},
 	} {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		l := &link{o: &Relay{}, s: &session{o: Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}}, first: make(chan struct{}), state: control.RelayConnecting}
+		l := &link{o: &Relay{}, s: &session{log: traffic.NewLog(1), o: Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}}, first: make(chan struct{}), state: control.RelayConnecting}
 		var news []string
 		for i, e := range c.events {
 			now = now.Add(time.Duration(i) * time.Second)
@@ -66,7 +68,7 @@ func TestWhenALostTunnelIsForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{o: &Relay{}, agent: agent, s: &session{o: Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}}, first: make(chan struct{}), state: control.RelayConnecting}
+	l := &link{o: &Relay{}, agent: agent, s: &session{log: traffic.NewLog(1), o: Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}}, first: make(chan struct{}), state: control.RelayConnecting}
 	for i, what := range []tunnel.EventKind{"", tunnel.Connected} {
 		if l.take(tunnel.Event{What: what}, now); !l.status().Removed.IsZero() || !l.status().Gone.IsZero() {
 			t.Errorf("%d: %+v", i, l.status())
@@ -78,35 +80,56 @@ func TestWhenALostTunnelIsForgotten(t *testing.T) {
 	}
 }
 
-// A request is counted as cut off if it was being served to a stream that ended with the
-// tunnel.
+// A request is counted as cut off if the guard has recorded it so since the tunnel was lost.
 func TestWhatALostTunnelCutsOff(t *testing.T) {
 	lost := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(d time.Duration) time.Time { return lost.Add(d) }
-	row := func(from, err string, front traffic.Front, start time.Time, took time.Duration) traffic.Exchange {
-		return traffic.Exchange{From: from, Err: err, Front: front, Start: start, Took: took}
+	row := func(code lane.Code, front traffic.Front, start time.Time, took time.Duration) traffic.Exchange {
+		return traffic.Exchange{Code: code, Front: front, Start: start, Took: took}
 	}
-	const left = "the caller went away before the answer"
 	log := traffic.NewLog(16)
 	for _, e := range []traffic.Exchange{
-		row("a", left, traffic.FrontGuard, at(-time.Minute), time.Minute),
-		row("a", left, traffic.FrontGuard, at(-time.Second), time.Second+time.Millisecond), // another one of its, as HTTP/2 has them
-		row("a", "", traffic.FrontGuard, at(-time.Second), time.Second),                    // its answer had been given
-		row("a", left, traffic.FrontGuard, at(-time.Minute), time.Second),                  // it had left long before
-		row("a", left, traffic.FrontForward, at(-time.Second), time.Second),                // another door's
-		row("a", left, traffic.FrontGuard, at(time.Second), time.Second),                   // of a later caller at the same port
-		row("b", left, traffic.FrontGuard, at(-time.Second), time.Second),                  // not by the tunnel
-		row("c", left, traffic.FrontGuard, at(-time.Hour), time.Second),                    // cut by an earlier loss
+		row(proxy.CodeRelayLost, traffic.FrontGuard, at(-time.Minute), time.Minute),
+		row(proxy.CodeRelayLost, traffic.FrontGuard, at(-time.Second), time.Second-time.Millisecond), // the streams end first
+		row("", traffic.FrontGuard, at(-time.Second), time.Second),                                   // its answer had been given
+		row(proxy.CodeRelayLost, traffic.FrontGuard, at(-time.Minute), time.Second),                  // cut by an earlier loss
+		row(proxy.CodeRelayLost, traffic.FrontForward, at(-time.Second), time.Second),                // a call through the relay
+		row(lane.CodeUpstreamConnect, traffic.FrontGuard, at(-time.Second), time.Second),
 	} {
 		log.Put(e)
 	}
 	l := &link{s: &session{log: log}, since: lost}
-	if n := l.cut(); n != 0 {
-		t.Errorf("without a stream that was cut: %d", n)
-	}
-	l.cuts = map[string]time.Time{"a": lost, "c": at(-time.Hour).Add(time.Second)}
 	if n := l.cut(); n != 2 {
 		t.Errorf("%d were cut off, want 2", n)
+	}
+	if l.begun = lost.Add(-time.Millisecond / 2); l.cut() != 1 { // the link that is lost is as new
+		t.Errorf("%d were cut off by the second loss, want 1", l.cut())
+	}
+}
+
+// Whom the tunnel has cut off, and whom not: who comes later from the same port is
+// another one.
+func TestWhoWasCutOff(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var c cuts
+	if c.has("a", now) {
+		t.Error("nobody was")
+	}
+	c.add("a", now)
+	for began, want := range map[time.Time]bool{now.Add(-time.Hour): true, now: true, now.Add(lateHead): true, now.Add(lateHead + 1): false} {
+		if c.has("a", began) != want || c.has("b", began) {
+			t.Errorf("%v: %v, b %v", began, c.has("a", began), c.has("b", began))
+		}
+	}
+	c.fresh("a")
+	c.fresh("b")
+	if c.has("a", now) {
+		t.Error("a new caller has the port")
+	}
+	c.add("a", now)
+	c.add("b", now.Add(cutsKept+time.Second))
+	if c.has("a", now) || !c.has("b", now) {
+		t.Error("what was long ago is forgotten, and nothing else")
 	}
 }
 

@@ -31,15 +31,22 @@ func (l *link) handle(ctx context.Context, c tunnel.Claim, _ tunnel.Header, st t
 		return
 	}
 	defer conn.Close()
-	err = tunnel.Join(ctx, conn, st)
-	if errors.Is(err, tunnel.ErrLost) || errors.Is(context.Cause(ctx), tunnel.ErrLost) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.cuts == nil {
-			l.cuts = map[string]time.Time{}
+	caller := conn.LocalAddr().String()
+	l.cuts.fresh(caller)
+	_ = tunnel.JoinTelling(ctx, conn, st, func(why error) {
+		if errors.Is(why, tunnel.ErrLost) || errors.Is(context.Cause(ctx), tunnel.ErrLost) {
+			l.cuts.add(caller, l.s.o.Now())
 		}
-		l.cuts[conn.LocalAddr().String()] = l.s.o.Now()
+	})
+}
+
+// severed is how a guard asks whether a caller was cut off by the loss of the tunnel: nil,
+// there is none.
+func (s *session) severed() func(caller string, began time.Time) bool {
+	if s.link == nil {
+		return nil
 	}
+	return s.link.cuts.has
 }
 
 // via is how the engine connects to instances: nil, by the network.

@@ -80,7 +80,7 @@ func (s *session) prepare(ctx context.Context, v *service, t *proxy.Transport) e
 	}
 	v.guard, err = proxy.NewGuard(t, proxy.GuardConfig{
 		Lane: s.o.Lane, Service: v.o.Name, InstanceID: p.reg.ID, Local: v.o.Local, Advertised: v.at().String(),
-		Probes: s.o.Probes, Reject: s.o.Reject || s.link != nil, Inner: s.link != nil, Drain: s.longestDrain(), Force: s.over, Strayed: v.strayed, Here: here, Proof: v.secret,
+		Probes: s.o.Probes, Reject: s.o.Reject || s.link != nil, Inner: s.link != nil, Drain: s.longestDrain(), Force: s.over, Strayed: v.strayed, Here: here, Proof: v.secret, Severed: s.severed(),
 	})
 	return err
 }

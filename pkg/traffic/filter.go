@@ -68,7 +68,7 @@ func FilterKeys() []FilterKey {
 		{"path", "/api, */42", "path and query", textKey(func(e *Exchange) string { return PathOf(e) })},
 		{"st", "5xx, 404, >=500, none", "status", statusKey},
 		{"ms", ">200, <5", "time taken", durationKey},
-		{"route", "lane, base, fb, guard, ext, err", "where it went", routeKey},
+		{"route", "lane, base, fb, guard, lost, err", "where it went", routeKey},
 		{"from", "me, local, 10.2", "caller", textKey(From)},
 		{"lane", "dev-alice, none", "lane of the request", laneKey},
 		{"trace", "4bf92f", "trace id, from its start", traceKey},
@@ -309,6 +309,8 @@ func routesNamed(v string) []string {
 		return []string{RouteGuard}
 	case "ext", "external":
 		return []string{RouteExternal}
+	case "lost":
+		return []string{RouteLost}
 	case "err", "error":
 		return []string{RouteError}
 	}

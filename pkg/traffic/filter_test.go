@@ -29,6 +29,17 @@ func sample() map[string]*Exchange {
 	}
 }
 
+// What a lost tunnel has cut off is no error of lane's own, and has no status of its own.
+func TestFilterOfALostTunnel(t *testing.T) {
+	cut := Exchange{Front: FrontGuard, Service: "orders", Guard: GuardPassed, Kind: lane.KindLaneMatch, Code: CodeRelayLost, Err: "the tunnel broke"}
+	for filter, want := range map[string]bool{"route:lost": true, "route:LOST|err": true, "st:none": true, "route:err": false, "route:lane": false, "st:5xx": false, "-route:lost": false} {
+		f, err := ParseFilter(filter)
+		if err != nil || f.Match(&cut) != want {
+			t.Errorf("%s: %v, %v", filter, f.Match(&cut), err)
+		}
+	}
+}
+
 func TestFilter(t *testing.T) {
 	all := "bounced broken external fallback match refused silent"
 	for _, c := range []struct{ filter, want string }{
@@ -69,6 +80,7 @@ func TestFilter(t *testing.T) {
 		{"route:base", "broken"},
 		{"route:ext", "external"},
 		{"route:err", "refused"},
+		{"route:lost", ""},
 		{"from:10.2", "bounced"},
 		{"from:me -m:connect -svc:orders", "broken fallback refused"},
 		{"lane:dev-alice", "fallback match silent"},

@@ -19,8 +19,13 @@ const (
 	RouteKilled   = "BASE~ks" // the baseline, because a kill switch is on
 	RouteGuard    = "GUARD"   // the guard answered it or sent it on
 	RouteExternal = "EXT"     // a host that is no service
+	RouteLost     = "LOST"    // into a tunnel that broke under it, or is not there
 	RouteError    = "ERR"     // nowhere: lane's own error
 )
+
+// CodeRelayLost is the error of a tunnel: the one that leads to the local process broke,
+// is away, or has no room.
+const CodeRelayLost lane.Code = "E_RELAY_LOST"
 
 // Marks, one character before a row, so that nothing is told by colour alone.
 const (
@@ -35,6 +40,8 @@ func Route(e *Exchange) string {
 	switch {
 	case rejected(e):
 		return RouteGuard
+	case e.Code == CodeRelayLost:
+		return RouteLost
 	case e.Code != "" || e.Kind == lane.KindError:
 		return RouteError
 	case e.Guard == GuardPassed:
@@ -166,6 +173,11 @@ func codeWhy(e *Exchange) string {
 			at += ", the last of " + strconv.Itoa(e.Tries) + " tried"
 		}
 		return "no connection to " + s + at
+	case CodeRelayLost:
+		if e.Err != "" {
+			return e.Err
+		}
+		return "the tunnel to the relay is lost"
 	case lane.CodeLaneNoMatch:
 		return reasonWhy(e) + ", and the policy forbids the baseline"
 	case lane.CodeRegistryStale:
