@@ -44,7 +44,7 @@ func TestRetryIsCountedDown(t *testing.T) {
 		tries int
 		in    time.Duration
 		want  string
-	}{{0, 1100 * time.Millisecond, "Trying again in 2s, R at once."}, {2, 4 * time.Second, "Try 3 in 4s, R at once."}, {2, -time.Second, "Try 3 now."}} {
+	}{{0, 1100 * time.Millisecond, "Trying again in 2s, R at once."}, {2, 4 * time.Second, "Try 3 in 4s, R at once."}, {2, -time.Second, "Try 3 is under way."}} {
 		u.running(func(s *control.Status) {
 			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Tries: c.tries, Next: scene.Now().Add(c.in)}
 		}).wantScreen(c.want, "Outbound proxy  still working")

@@ -1,8 +1,12 @@
 package tui
 
 import (
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
+
+	"lane/pkg/traffic"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -99,10 +103,7 @@ func (m *model) filterInput() string {
 	}
 	t := m.fixed.text
 	before, at, after = t.clean(before, 4*lineMost), t.clean(at, 8), t.clean(after, 4*lineMost)
-	right := " " + count(uint64(len(m.list.shown))) + " of " + count(uint64(m.list.n)) + " shown"
-	if m.width < 3*len(right) {
-		right = "" // what is typed needs the room
-	}
+	right := m.filterCount()
 	room := m.width - 2 - len(right) - ansi.StringWidth(at)
 	if over := ansi.StringWidth(before) - room; over > 0 {
 		before = "~" + ansi.TruncateLeft(before, over+1, "")
@@ -126,19 +127,25 @@ func (m *model) footer() string {
 	}
 	switch {
 	case m.filter.open && m.filter.err != nil:
-		return m.paint(badText, cut(m.filterError(), m.width))
+		return m.paint(badText, cut(m.filterFault(), m.width))
 	case m.filter.open:
 		return cut(" enter keep  esc restore  keys svc m path st ms route from lane trace  -not  a|b", m.width)
 	}
 	in := m.screen.place()
+	empty := m.list.n == 0 && m.screen == screenList
 	var words []string
 	for _, b := range m.binds {
 		if b.brief == "" || b.where&in == 0 || b.act == m.screen.opener() || b.act == actServices && !m.known {
 			continue
 		}
-		empty := m.list.n == 0 && m.screen == screenList
-		if empty && b.act != actServices && b.act != actHelp && b.act != actQuit && b.act != actDoctor && b.act != actReconnect {
+		if empty && !b.early() {
 			continue // nothing to work on yet
+		}
+		if b.act == actProxy && (!empty || m.status.Proxy == "" || m.ended()) {
+			continue // it is for the first call
+		}
+		if b.act == actBack && m.screen == screenList && m.list.filter.Empty() {
+			continue // there is none to end
 		}
 		if b.act == actReconnect && !m.down() || b.act == actDoctor && !empty && !m.down() {
 			continue // while all is well they are in the help alone
@@ -149,11 +156,11 @@ func (m *model) footer() string {
 		if (b.act == actReplay || b.act == actAgainst) && m.gone != nil {
 			continue // nobody would send it
 		}
-		brief := b.brief
 		if b.act == actPause && m.list.paused {
-			brief = "space resume"
+			words = slices.Insert(words, 0, "space resume") // what explains the screen stands first
+			continue
 		}
-		words = append(words, brief)
+		words = append(words, b.brief)
 	}
 	// Where not all fit, help and quit stay.
 	for len(words) > 2 && len(strings.Join(words, "  "))+1 > m.width {
@@ -164,6 +171,40 @@ func (m *model) footer() string {
 
 func (m *model) filterError() string {
 	return " ! " + m.fixed.text.clean(m.filter.err.Error(), 400)
+}
+
+// filterFault is what is wrong with the filter, as a line below it: a mark stands under
+// where that begins, and the words beside it, where there is room for both.
+func (m *model) filterFault() string {
+	var wrong *traffic.FilterError
+	s := m.filter.line.String()
+	if !errors.As(m.filter.err, &wrong) || wrong.At > len(s) {
+		return m.filterError()
+	}
+	t := m.fixed.text
+	at := 2 + wide(t.clean(s[:wrong.At], 4*lineMost))
+	words := wrong.Why
+	if wrong.Hint != "" {
+		words += "; " + wrong.Hint
+	}
+	words = t.clean(words, 400)
+	switch room := m.width - at; {
+	case 2+wide(t.clean(s, 4*lineMost)) >= m.width-len(m.filterCount()): // it is not all on the screen
+	case 2+wide(words) <= room:
+		return strings.Repeat(" ", at) + "^ " + words
+	case wide(words)+2 <= at:
+		return strings.Repeat(" ", at-wide(words)-1) + words + " ^"
+	}
+	return m.filterError()
+}
+
+// filterCount is how many rows the filter chooses.
+func (m *model) filterCount() string {
+	s := " " + count(uint64(len(m.list.shown))) + " of " + count(uint64(m.list.n)) + " shown"
+	if m.width < 3*len(s) {
+		return "" // what is typed needs the room
+	}
+	return s
 }
 
 // leaveRunning says how to have what the question of q cannot do: a session belongs to
@@ -214,15 +255,47 @@ func (m *model) tinyBottom() []string {
 		}
 		return lines
 	}
-	var words []string
+	var lines, words []string
 	if l := &m.list; !l.filter.Empty() {
 		words = append(words, count(uint64(len(l.shown)))+" of "+count(uint64(l.n))+" shown: /"+m.fixed.text.clean(l.filter.String(), 200))
 	}
 	if m.list.paused {
 		words = append([]string{"PAUSED +" + count(m.list.arrived) + " new"}, words...)
 	}
-	if len(words) == 0 {
-		words = []string{"enlarge to " + strconv.Itoa(leastWidth) + "x" + strconv.Itoa(leastHeight) + " for more"}
+	if len(words) > 0 {
+		lines = []string{cut(strings.Join(words, "  "), m.width)}
 	}
-	return []string{cut(strings.Join(words, "  "), m.width)}
+	if lines = append(m.tinyProblem(most-len(lines)), lines...); len(lines) > 0 {
+		return lines
+	}
+	return []string{cut("enlarge to "+strconv.Itoa(leastWidth)+"x"+strconv.Itoa(leastHeight)+" for more", m.width)}
+}
+
+// tinyProblem is the worst problem in at most n lines, and how many more there are.
+func (m *model) tinyProblem(n int) []string {
+	if !m.known || n < 1 {
+		return nil
+	}
+	worst, more := "", 0
+	for _, p := range m.problems() {
+		switch mark := strings.TrimLeft(p.text, " "); {
+		case !strings.HasPrefix(mark, "!"): // a hint, or the second line of one
+		case worst == "":
+			worst = mark
+		default:
+			more++
+		}
+	}
+	if worst == "" {
+		return nil
+	}
+	rest := ""
+	if more > 0 {
+		rest = " (+" + strconv.Itoa(more) + ")"
+	}
+	lines := wrap(cut(worst, n*m.width-len(rest)-n)+rest, m.width, n)
+	for i := range lines {
+		lines[i] = m.paint(badText, lines[i])
+	}
+	return lines
 }

@@ -209,6 +209,9 @@ func detailLines(e *traffic.Exchange, open tab, a about, f look, w int) []cell {
 		p.curl(e, a)
 	default:
 		p.overview(e, f)
+		if a.aside { // else they are one key away
+			p.overviewHops(a.traced(e), e.Seq)
+		}
 	}
 	return p.lines
 }
@@ -289,13 +292,7 @@ func (p *page) hops(e *traffic.Exchange, a about) {
 		p.put(0, "Services that pass a trace id on (traceparent, b3, x-request-id ...) appear here.", faint)
 		return
 	}
-	var all []*traffic.Exchange
-	l := a.list
-	for at := l.next - uint64(l.n); at < l.next; at++ {
-		if x := &l.ring[at%ringSize]; x.TraceID == e.TraceID {
-			all = append(all, x)
-		}
-	}
+	all := a.traced(e)
 	if len(all) == 0 {
 		all = append(all, e)
 	}
@@ -304,6 +301,29 @@ func (p *page) hops(e *traffic.Exchange, a about) {
 	p.lines = append(p.lines, hopLines(hopsOf(all, e.Seq, p.t), p.w)...)
 	p.blank()
 	p.put(0, "These are the calls that this session saw. What others called further on is not here.", faint)
+}
+
+// overviewHops are the calls of a trace, if there is more than the open one.
+func (p *page) overviewHops(all []*traffic.Exchange, open uint64) {
+	if len(all) > 1 {
+		p.blank()
+		p.put(0, "Hops", bold)
+		p.lines = append(p.lines, hopLines(hopsOf(all, open, p.t), p.w)...)
+	}
+}
+
+// traced are the exchanges of the list with the same trace id.
+func (a *about) traced(e *traffic.Exchange) []*traffic.Exchange {
+	if e.TraceID == "" {
+		return nil
+	}
+	var all []*traffic.Exchange
+	for x := range a.list.rows {
+		if x.TraceID == e.TraceID {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 // curl is the line that c copies.

@@ -32,6 +32,9 @@ func (m *model) allProblems(p *page) {
 	all := problems(m.status, m.now, m.fixed.text)
 	if m.gone != nil {
 		all = nil
+		if !m.ended() {
+			all = append(all, problem{"!! The session does not answer: " + m.goneWord(), "", badText, false})
+		}
 		for _, w := range m.status.Warnings {
 			all = append(all, problem{text: " ! " + w, class: warnText})
 		}
@@ -71,7 +74,11 @@ func (m *model) eventsText(w int) []cell {
 		}
 	}
 	if len(h) == 0 && !m.ended() {
-		p.put(0, "Nothing has happened to this session but its traffic.", plain)
+		what := "Nothing has happened to this session but its traffic."
+		if len(p.lines) > 0 {
+			what = "Nothing else has happened to this session."
+		}
+		p.put(0, what, plain)
 	}
 	return p.lines
 }

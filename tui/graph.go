@@ -285,18 +285,37 @@ func (g *graph) in(service string) *figures {
 	return &figures{}
 }
 
+// out are the calls that a service made, as far as a trace says that they were its own.
+func (g *graph) out(service string) *figures {
+	var out figures
+	for k, f := range g.edges {
+		if k.from == service {
+			out.n += f.n
+		}
+	}
+	return &out
+}
+
 // fallsBack are the services at which a service's calls fell back, with their
 // numbers, the most frequent first; empty if there are none, or if no trace says
 // that the calls were its own.
 func (g *graph) fallsBack(service string) string {
-	by := map[string]uint64{}
+	by, failed := map[string]uint64{}, map[string]uint64{}
 	for k, f := range g.edges {
 		if k.from == service && (k.route == traffic.RouteFallback || k.route == traffic.RouteKilled) {
 			by[k.to] += f.n
+			failed[k.to] += f.failed
 		}
 	}
-	_, parts, _ := strings.Cut(breakdown(by), ": ")
-	return parts
+	var parts []string
+	for _, k := range mostFirst(by) {
+		s := k + " " + count(by[k])
+		if failed[k] > 0 {
+			s += " (" + count(failed[k]) + " err)"
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // branch is a line of the drawing: how deep it stands, and what it is.

@@ -37,7 +37,7 @@ func TestGraph(t *testing.T) {
 			t.Errorf("%v: %+v, want %d", k, f, n)
 		}
 	}
-	if len(g.edges) != 6 || g.fallsBack("orders") != "ledger 145, users 101" || g.fallsBack("me") != "" {
+	if len(g.edges) != 6 || g.fallsBack("orders") != "ledger 145 (5 err), users 101" || g.fallsBack("me") != "" || g.out("orders").n != 290 || g.out("ledger").n != 0 {
 		t.Errorf("%d edges; orders falls back at %q", len(g.edges), g.fallsBack("orders"))
 	}
 	if f := g.edges[edge{"orders", "ledger", "BASE~fb"}]; f.failed != 5 || f.errors() != "3.4%" || f.quantile(.5) != "28" || f.quantile(.95) != "36" || f.quantile(1) != "36" {
@@ -221,7 +221,7 @@ func TestGraphOfAClosedPort(t *testing.T) {
 	}
 	closed := func(s *control.Status) { s.Services[0].State = control.StateLocalClosed }
 	u := newUser(t, 140, 40).status(closed).rows(down)
-	u.wantScreen(`LOCAL PORT CLOSED    0.02    100%`).keys("S").wantScreen("0.02 requests/s in the lane, 100% failed", "none in the lane in the last 5 minutes")
+	u.wantScreen("LOCAL PORT CLOSED", "0.02       -    100%  its lane callers get errors").keys("S").wantScreen("0.02 requests/s in the lane, 100% failed", "none in the lane in the last 5 minutes")
 }
 
 func TestLasted(t *testing.T) {

@@ -26,6 +26,7 @@ type extra uint8
 const (
 	extraOwner extra = iota
 	extraServices
+	extraPaused // that the list alone is
 	extraTotals // in words
 	extraIndex
 	extraUptime
@@ -38,11 +39,11 @@ const (
 func (m *model) extras() []extra {
 	switch {
 	case m.width < wideWidth: // S shows the services
-		return []extra{extraTotals, extraServices}
+		return []extra{extraTotals, extraServices, extraPaused}
 	case m.layout().services == 0:
-		return []extra{extraOwner, extraTotals, extraIndex, extraUptime, extraProxy, extraRelay, extraServices}
+		return []extra{extraOwner, extraTotals, extraIndex, extraUptime, extraProxy, extraRelay, extraPaused, extraServices}
 	}
-	return []extra{extraOwner, extraServices, extraTotals, extraIndex, extraUptime, extraProxy, extraFigures, extraRelay}
+	return []extra{extraOwner, extraServices, extraTotals, extraIndex, extraUptime, extraProxy, extraFigures, extraRelay, extraPaused}
 }
 
 // header says whose session this is and how it is, and how many fallbacks and
@@ -103,7 +104,11 @@ func (m *model) headerLeft(say []extra) []part {
 		add("KILLED", badText)
 	}
 	if m.list.paused {
-		add("PAUSED (view only)", warnText)
+		word := "PAUSED"
+		if slices.Contains(say, extraPaused) {
+			word += " (view only)"
+		}
+		add(word, warnText)
 	}
 	if s.Env != "" && m.width >= envWidth {
 		add("env "+t.clean(s.Env, 40), plain)

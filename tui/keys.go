@@ -79,6 +79,15 @@ type binding struct {
 	brief string
 }
 
+// early says that a key is of use before there is any exchange.
+func (b *binding) early() bool {
+	switch b.act {
+	case actServices, actDoctor, actReconnect, actProxy, actHelp, actQuit:
+		return true
+	}
+	return false
+}
+
 // bindings are all keys, in the order of the help.
 func bindings() []binding {
 	bind := func(act action, where place, brief, keys, means string, names ...string) binding {
@@ -96,7 +105,7 @@ func bindings() []binding {
 		bind(actOpen, inList, "enter detail", "enter", "show it in full", "enter"),
 		bind(actReconnect, everywhere, "R retry now", "R", "try again now what is lost", "R"),
 		bind(actBack, inDetail|inTexts, "esc back", "esc", "back; or end the filter", "esc", "enter"),
-		bind(actBack, inList, "", "esc", "", "esc"),
+		bind(actBack, inList, "esc end filter", "esc", "", "esc"),
 		bind(actFilter, inList, "/ filter", "/", "filter the list", "/"),
 		bind(actNextProblem, inList|inDetail, "n/N error", "n", "next error or fallback", "n"),
 		bind(actPrevProblem, inList|inDetail, "", "N", "previous error or fallback", "N"),
@@ -113,7 +122,7 @@ func bindings() []binding {
 		deed(bind(actReplay, inList|inDetail|inAnswers, "r replay", "r", "send it again and compare", "r")),
 		deed(bind(actAgainst, inList|inDetail|inAnswers, "D diff", "D", "lane against baseline", "D")),
 		deed(bind(actExport, inList, "", "e", "export the list as HAR", "e")),
-		deed(bind(actProxy, inList, "", "p", "copy the proxy's variables", "p")),
+		deed(bind(actProxy, inList, "p copy proxy", "p", "copy the proxy's variables", "p")),
 		bind(actMark, inList|inDetail, "", "m", "mark the row, or unmark it", "m"),
 		bind(actPause, inList|inDetail, "space pause", "space", "freeze the list, or go on", " "),
 		bind(actFollow, inList, "", "f", "follow the newest, on/off", "f"),

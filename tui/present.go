@@ -379,6 +379,9 @@ func retryWord(r *control.RelayStatus, now time.Time) string {
 	if left := r.Next.Sub(now); !r.Next.IsZero() && left > 0 {
 		return s + " in " + strconv.Itoa(int((left+time.Second-1)/time.Second)) + "s, R at once."
 	}
+	if r.Tries > 0 {
+		return s + " is under way."
+	}
 	return s + " now."
 }
 
@@ -409,9 +412,9 @@ func lostLines(s *control.Status, now time.Time, t text) []problem {
 	r := s.Relay
 	var out []problem
 	say := func(label, s, more string) {
-		out = append(out, problem{"   " + fit(label, 16) + s, more, badText})
+		out = append(out, problem{"   " + fit(label, 16) + s, more, badText, true})
 	}
-	out = append(out, problem{text: "   " + retryWord(r, now), class: badText})
+	out = append(out, problem{"   " + retryWord(r, now), note(r.Error, t), badText, true})
 	if len(s.Services) > 0 && !r.Removed.IsZero() { // an older session does not tell
 		is, dead := ": critical, removed"+within(r.Removed, now), ""
 		if r.State == control.RelayLost {
@@ -438,18 +441,21 @@ type problem struct {
 	text  string
 	more  string // added where there is room for all of it
 	class class
+	// detail says that it belongs to the one before, and gives way to another one.
+	detail bool
 }
 
 // problems are a session's troubles, the worst first.
 func problems(s control.Status, now time.Time, t text) []problem {
 	var out []problem
-	bad := func(s, more string) { out = append(out, problem{"!! " + s, more, badText}) }
+	bad := func(s, more string) { out = append(out, problem{"!! " + s, more, badText, false}) }
 	lost := s.Relay != nil && lostTunnel(s.Relay)
 	if r := s.Relay; lost {
 		word, _ := relayWord(r, now)
-		bad(word+": the lane's callers get errors until it is back", note(r.Error, t))
+		bad(word+": the lane's callers get errors until it is back", "")
 		out = append(out, lostLines(&s, now, t)...)
 	}
+	away := s.Registry.State == registryUnreachable
 	var unconfirmed, unproved []control.Service
 	for _, v := range s.Services {
 		switch {
@@ -462,14 +468,18 @@ func problems(s control.Status, now time.Time, t text) []problem {
 			unproved = append(unproved, v)
 		}
 	}
-	if s.Registry.State == registryUnreachable || s.Registry.State == registryStale { // the cause of much that follows
+	if away || s.Registry.State == registryStale { // the cause of much that follows
 		how := " has no leader"
-		if s.Registry.State == registryUnreachable {
+		if away {
 			how = " does not answer"
 		}
 		bad("registry "+t.clean(strings.TrimPrefix(s.Registry.Address, "http://"), 80)+how+"; routing by what was last known", note(s.Registry.Error, t))
 		if r := &s.Registry; !r.Removed.IsZero() {
-			out = append(out, problem{text: "   If it lives for others: " + named(s.Services, t) + " critical" + within(r.Critical, now) + ", removed" + within(r.Removed, now), class: badText})
+			out = append(out, problem{text: "   Others may see " + named(s.Services, t) + " critical" + within(r.Critical, now) + ", gone" + within(r.Removed, now), more: ", if it answers them", class: badText, detail: true})
+		}
+		if away && len(unproved) > 0 { // nothing can prove it meanwhile
+			out = append(out, problem{text: "   No proof meanwhile that callers reach " + named(unproved, t), class: badText, detail: true})
+			unproved = nil
 		}
 	}
 	for _, v := range s.Services {

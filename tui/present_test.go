@@ -237,7 +237,7 @@ func TestProblems(t *testing.T) {
 		{"a lost relay, and what follows from it", func(s *control.Status) {
 			s.Services[0].State, s.Services[0].Note, s.Services[1].State = control.StateUnconfirmed, "the relay is reconnecting", control.StateLocalClosed
 			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Tries: 1}
-		}, "!! relay RECONNECTING: the lane's callers get errors until it is back\n   Try 2 now.\n   Outbound proxy  still working\n" +
+		}, "!! relay RECONNECTING: the lane's callers get errors until it is back\n   Try 2 is under way.\n   Outbound proxy  still working\n" +
 			"!! payments: nothing listens on 127.0.0.1:8081; its lane callers get errors"},
 		{"a lost relay, and what it cost", func(s *control.Status) {
 			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Cut: 1, Outgoing: true, Next: scene.Now().Add(3100 * time.Millisecond), Removed: scene.Now().Add(29500 * time.Millisecond), Gone: scene.Now().Add(104 * time.Second)}
@@ -257,7 +257,7 @@ func TestProblems(t *testing.T) {
 			s.Services[0].State = control.StateUnconfirmed // as it follows
 			s.Registry.State, s.Registry.Critical, s.Registry.Removed = registryUnreachable, scene.Now(), scene.Now().Add(90*time.Second)
 		}, "!! registry 127.0.0.1:8500 does not answer; routing by what was last known\n" +
-			"   If it lives for others: orders, payments critical, removed in <= 90s"},
+			"   Others may see orders, payments critical, gone in <= 90s, if it answers them"},
 		{"a relay that is well", func(s *control.Status) {
 			s.Services[0].State, s.Relay = control.StateUnconfirmed, &control.RelayStatus{State: control.RelayOK}
 		}, "!! orders: not confirmed by the registry"},
@@ -273,6 +273,10 @@ func TestProblems(t *testing.T) {
 		{"several unproved", func(s *control.Status) {
 			s.Services[0].State, s.Services[1].State = control.StateUnproved, control.StateUnproved
 		}, "!! orders, payments: no proof in the last 10 s that callers reach them"},
+		{"no proof, for that needs the registry", func(s *control.Status) {
+			s.Services[0].State, s.Services[1].State, s.Registry.State = control.StateUnproved, control.StateLocalClosed, registryUnreachable
+		}, "!! registry 127.0.0.1:8500 does not answer; routing by what was last known\n   No proof meanwhile that callers reach orders\n" +
+			"!! payments: nothing listens on 127.0.0.1:8081; its lane callers get errors"},
 		{"the cause before what follows", func(s *control.Status) {
 			s.Services[0].State, s.Services[1].State = control.StateUnconfirmed, control.StateLocalClosed
 			s.Registry.State = registryStale

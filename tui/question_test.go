@@ -48,7 +48,7 @@ func TestNoBlindKeys(t *testing.T) {
 		if want := "as curl, secrets masked"; size[0] >= 40 {
 			u.wantFlat(want, "not:enlarge")
 		}
-		u.keys("/svc:ord").wantFlat("/svc:ord", "not:enlarge").keys(" st:6xx").wantFlat("! ").keys("esc")
+		u.keys("/svc:ord").wantFlat("/svc:ord", "not:enlarge").keys(" st:6xx").wantFlat("is no").keys("esc")
 		u.keys("/svc:orders", "enter").wantFlat("/svc:or", "shown").keys("esc").wantFlat("not:/svc:or")
 		u.keys("space").wantFlat("PAUSED").keys("space").wantFlat("not:PAUSED")
 	}

@@ -17,16 +17,17 @@ import (
 // serviceLines are the services, a title first, in n lines; each column is as
 // wide as what is in it, within limits.
 func (m *model) serviceLines(n int) []string {
-	most := [...]int{24, 22, 18, 6, 6, 6, 36, 9, 60}
-	rows := [][len(most)]string{{"SERVICE", "LOCAL", "STATE", "  IN/s", "   ERR", "   P95", "REGISTERED AS", "MODE", "ITS CALLS FALL BACK AT"}}
+	most := [...]int{24, 22, 18, 36, 6, 6, 6, 60}
+	rows := [][len(most)]string{{"SERVICE", "LOCAL", "STATE", "EXPOSED VIA", "  IN/s", " OUT/s", "   ERR", "FALLBACKS (" + m.graphWindow() + ")"}}
 	looks := []class{faint}
 	t, services := m.fixed.text, m.status.Services
 	for _, s := range services[:min(len(services), n-1)] {
 		word, c := stateWord(s, t)
 		f := m.graph.in(s.Name)
-		rows = append(rows, [...]string{t.clean(s.Name, 200), t.clean(s.Local, 200), word,
-			fitLeft(f.perSecond(m.graph.span()), 6), fitLeft(f.errors(), 6), fitLeft(f.quantile(.95), 6),
-			t.clean(s.Registered, 200), t.clean(s.Mode, 40), t.clean(m.graph.fallsBack(s.Name), 200)})
+		out := m.graph.out(s.Name)
+		rows = append(rows, [...]string{t.clean(s.Name, 200), t.clean(s.Local, 200), word, t.clean(m.exposedVia(&s), 200),
+			fitLeft(f.perSecond(m.graph.span()), 6), fitLeft(out.perSecond(m.graph.span()), 6), fitLeft(f.errors(), 6),
+			t.clean(m.consequence(&s), 200)})
 		looks = append(looks, c)
 	}
 	var widths [len(most)]int
@@ -47,6 +48,44 @@ func (m *model) serviceLines(n int) []string {
 		out[n-1] = " and " + plural(more+1, "more service") + ": S shows all"
 	}
 	return out
+}
+
+// graphWindow is the time that the figures below the list are of, in short.
+func (m *model) graphWindow() string {
+	if m.graph.n == 0 {
+		return lasted(graphSpan)
+	}
+	return lasted(m.graph.span().long)
+}
+
+// exposedVia is the way by which callers come to a service, and under which name they find
+// it if that is not its own.
+func (m *model) exposedVia(v *control.Service) string {
+	other := v.Registered != "" && v.Registered != v.Name
+	s := "direct"
+	if !other {
+		s += " " + v.Guard
+	}
+	if r := m.status.Relay; r != nil {
+		s = "relay " + hostOf(r.Name)
+		if r.Name == "" {
+			s = "relay " + strings.TrimPrefix(r.URL, "wss://")
+		}
+	}
+	if other {
+		s += " as " + v.Registered
+	}
+	return s
+}
+
+// consequence is what a service's state means for those who call it, or else where its own
+// calls fell back.
+func (m *model) consequence(v *control.Service) string {
+	back := m.graph.fallsBack(v.Name)
+	if v.State == control.StateLocalClosed {
+		back = strings.TrimSuffix("its lane callers get errors; "+back, "; ")
+	}
+	return back
 }
 
 // servicesText is the session in full: what it exposes and where, what it has
@@ -196,13 +235,17 @@ func registered(v control.Service) string {
 	return v.Registered + " (" + v.Mode + ")"
 }
 
-// breakdown is a total and its parts, the largest first: 3: a 2, b 1.
-func breakdown(by map[string]uint64) string {
-	keys := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+// mostFirst are the names of numbers, that of the largest first.
+func mostFirst(by map[string]uint64) []string {
+	return slices.SortedFunc(maps.Keys(by), func(a, b string) int {
 		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
 	})
+}
+
+// breakdown is a total and its parts, the largest first: 3: a 2, b 1.
+func breakdown(by map[string]uint64) string {
 	var parts []string
-	for _, k := range keys {
+	for _, k := range mostFirst(by) {
 		if by[k] > 0 {
 			parts = append(parts, k+" "+count(by[k]))
 		}

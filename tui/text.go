@@ -159,7 +159,7 @@ func span(d time.Duration) string {
 	case d < 10*time.Millisecond: // in tenths, as its parts are
 		return phase(d) + " ms"
 	case d < 10*time.Second:
-		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+		return strconv.FormatInt(d.Round(time.Millisecond).Milliseconds(), 10) + " ms"
 	case d < 2*time.Minute:
 		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
 	}
@@ -176,7 +176,7 @@ func phase(d time.Duration) string {
 	case d < 10*time.Millisecond:
 		return strings.TrimSuffix(strconv.FormatFloat(float64(d/(100*time.Microsecond))/10, 'f', 1, 64), ".0")
 	}
-	return strconv.FormatInt(d.Milliseconds(), 10)
+	return strconv.FormatInt(d.Round(time.Millisecond).Milliseconds(), 10) // as the list has it
 }
 
 // age is how long ago something was: 42s, 3m, 2h, 5d.

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 
 	"lane/pkg/traffic"
@@ -41,6 +42,11 @@ func (m model) layout() layout {
 	most := max(h/8, 2)
 	if r := m.status.Relay; m.gone == nil && r != nil && lostTunnel(r) {
 		most = max(h/4, 3) // what that means has to be said in full
+	}
+	for at := len(l.problems) - 1; at > 0 && len(l.problems) > most; at-- { // another problem before the details of one
+		if l.problems[at].detail {
+			l.problems = slices.Delete(l.problems, at, at+1)
+		}
 	}
 	if len(l.problems) > most {
 		more := 0
@@ -87,7 +93,7 @@ func broken(all []problem, w int) []problem {
 			if i > 0 {
 				lead = strings.Repeat(" ", mark)
 			}
-			out = append(out, problem{text: lead + line, class: p.class})
+			out = append(out, problem{text: lead + line, class: p.class, detail: p.detail})
 		}
 	}
 	return out
@@ -99,11 +105,13 @@ func (m *model) problems() []problem {
 	var out []problem
 	if m.gone != nil && m.known {
 		if m.ended() {
-			out = append(out, problem{text: "!! " + m.endWords(), class: badText},
-				problem{text: "   The rows below are history.", class: badText})
+			out = append(out, problem{text: "!! " + m.endWords(), class: badText})
+			if m.list.n > 0 {
+				out = append(out, problem{text: "   The rows below are history.", class: badText})
+			}
 		} else {
 			out = append(out,
-				problem{"!! The session does not answer: " + m.goneWord(), "", badText},
+				problem{"!! The session does not answer: " + m.goneWord(), "", badText, false},
 				problem{text: "   Trying each second, R at once. The rows below are history, and do not change.", class: badText})
 		}
 		return out

@@ -58,6 +58,13 @@ func (e *UnreachableError) Fact() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// lateError is a deadline that has passed, without the word of the library for it.
+type lateError struct{ err error }
+
+func (*lateError) Error() string { return "no answer in time" }
+
+func (e *lateError) Unwrap() error { return e.err }
+
 // foreignError says that what answers is no Consul, by what shows that.
 type foreignError struct {
 	by  string
@@ -381,7 +388,7 @@ func (c *Client) explain(ctx context.Context, what, need string, err error) erro
 		err = &foreignError{by: "its answer cannot be read: " + err.Error()}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer in time: %w", err)
+		err = &lateError{err}
 	}
 	return &UnreachableError{Address: c.Address(), What: what, Err: err}
 }
