@@ -47,145 +47,191 @@ func fitsScreen(t *testing.T, name string, u *user) {
 	}
 }
 
-// check looks at every screen that shows the text.
-func check(t *testing.T, s string, w, h int, utf8 bool) {
-	t.Helper()
-	rows, st := hostileRows(s), hostileStatus(s)
-	e := rows[len(rows)-1]
-	looks := func(name string, u *user) { t.Helper(); fitsScreen(t, name, u) }
-	u := newUser(t, w, h, func(o *Options) { o.UTF8, o.Hint, o.Try, o.Version = utf8, s, []string{s, "  " + s}, s }, doing(&doer{}))
-	u.send(statusMsg{at: scene.Now(), err: errors.New(s)})
-	looks("connecting", u)
-	st.State = control.SessionStarting
-	u.send(statusMsg{at: scene.Now(), status: st})
-	looks("starting", u)
-	st.State = s
-	u.send(statusMsg{at: scene.Now(), status: st})
-	looks("empty", u)
-	u.rows(rows...)
-	looks("list", u)
-	u.keys("t")
-	looks("what to try", u)
-	u.keys("esc")
-	// A third of them each time, for it is looked at a hundred times.
-	turn := func(i int) bool { return (i+len(s)+w+h)%3 == 0 }
-	for i, other := range hostileStates(s) {
-		if !turn(i) {
-			continue
+// visits are ways over the screens that show the text, each from the same beginning: a
+// session and its rows.
+var visits = []func(t *testing.T, s string, u *user){
+	// How it begins.
+	func(t *testing.T, s string, u *user) {
+		st := hostileStatus(s)
+		u = hostileUser(t, s, u.m.width, u.m.height, u.m.fixed.text.utf8)
+		u.send(statusMsg{at: scene.Now(), err: errors.New(s)})
+		fitsScreen(t, "connecting", u)
+		begun := st
+		begun.State = control.SessionStarting
+		u.send(statusMsg{at: scene.Now(), status: begun})
+		fitsScreen(t, "starting", u)
+		u.send(statusMsg{at: scene.Now(), status: st})
+		fitsScreen(t, "empty", u)
+	},
+	// What to try, and all that a session can be.
+	func(t *testing.T, s string, u *user) {
+		u.keys("t")
+		fitsScreen(t, "what to try", u)
+		u.keys("esc")
+		for i, other := range hostileStates(s) {
+			if !turn(i, s, u) {
+				continue
+			}
+			u.send(statusMsg{at: scene.Now(), status: other})
+			fitsScreen(t, fmt.Sprint("list of state ", i), u)
+			for _, open := range []screen{screenServices, screenEvents} {
+				u.open(open)
+				fitsScreen(t, fmt.Sprint("screen ", open, " of state ", i), u)
+				u.keys("esc")
+			}
 		}
-		u.send(statusMsg{at: scene.Now(), status: other})
-		looks(fmt.Sprint("list of state ", i), u)
-		for _, open := range []screen{screenServices, screenEvents} {
+	},
+	// The rows and their details.
+	func(t *testing.T, s string, u *user) {
+		rows := hostileRows(s)
+		for i := range rows {
+			if turn(i, s, u) {
+				u.keys("enter")
+				fitsScreen(t, fmt.Sprint("detail of row -", i), u)
+				u.keys("esc")
+			}
+			u.keys("k")
+		}
+		fitsScreen(t, "list, at its top", u)
+		u.keys("G")
+		u.keys("q")
+		fitsScreen(t, "question", u)
+		u.keys("n", "enter")
+		fitsScreen(t, "detail", u)
+		u.keys("G")
+		fitsScreen(t, "end of the detail", u)
+		for _, part := range []string{"2", "3", "4", "5", "1"} {
+			u.keys(part)
+			fitsScreen(t, "part "+part+" of the detail", u)
+		}
+	},
+	// A filter, typed and pasted.
+	func(t *testing.T, s string, u *user) {
+		u.keys("/")
+		for _, r := range s {
+			u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}})
+			if len(u.m.filter.line.runes) > 12 {
+				break
+			}
+		}
+		fitsScreen(t, "filter", u)
+		u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(s), Paste: true})
+		u.keys("left", "left", "home")
+		fitsScreen(t, "filter, pasted", u)
+	},
+	// The texts over the list.
+	func(t *testing.T, s string, u *user) {
+		u.keys("S")
+		fitsScreen(t, "services", u)
+		u.keys("G")
+		fitsScreen(t, "end of the services", u)
+		for _, found := range []diagnosisMsg{{err: errors.New(s)}, {found: []doctor.Finding{filled[doctor.Finding](s),
+			{Check: s, Level: doctor.Wrong, What: s, Where: s, Do: s}, {Check: s, Level: doctor.Note, What: s}}}} {
+			u.keys("d")
+			u.send(found)
+			fitsScreen(t, "doctor", u)
+			u.keys("G")
+			fitsScreen(t, "end of the doctor's", u)
+			u.keys("d")
+		}
+		for _, key := range []string{"b", "g", "l", "?"} {
+			u.keys(key)
+			fitsScreen(t, "screen "+key, u)
+			u.keys("G")
+			fitsScreen(t, "end of screen "+key, u)
+		}
+	},
+	// Answers.
+	func(t *testing.T, s string, u *user) {
+		rows := hostileRows(s)
+		e := rows[len(rows)-1]
+		both := filled[Answer](s)
+		both.NoBody = false
+		other := both
+		other.Err, other.Header, other.Body = "", http.Header{s: {"x"}, "X": {s}}, []byte(`[{"`+s+`":1}]`)
+		third := other
+		third.Header, third.Body = nil, []byte(s+"\nb")
+		for _, b := range [][2]Answer{{both, other}, {other, third}} {
+			u.send(answersMsg{answers{of: e, names: [2]string{"BEFORE", "NOW"}, both: b}}).keys("<")
+			fitsScreen(t, "answers", u)
+			u.keys("G")
+			fitsScreen(t, "end of the answers", u)
+		}
+	},
+	// Bodies.
+	func(t *testing.T, s string, u *user) {
+		rows := hostileRows(s)
+		e := rows[len(rows)-1]
+		for _, mime := range []string{"application/json", "application/grpc", "application/x-www-form-urlencoded", s} {
+			whole := e
+			u.keys("esc", "enter", "2")
+			whole.Seq, whole.ReqSize = u.m.detail.of.Seq, 9
+			whole.ReqHeader = traffic.HeadOf(http.Header{"Content-Type": {mime}})
+			whole.ReqBody = &traffic.Body{Bytes: []byte("\x00\x00\x00\x00\x07" + s)}
+			if mime != "application/grpc" {
+				whole.ReqBody.Bytes = []byte(s)
+			}
+			u.send(wholeMsg{seq: whole.Seq, e: whole})
+			fitsScreen(t, "a body of "+mime, u)
+			u.send(messagesMsg{whole.Seq, traffic.Messages{Req: []string{`{"` + s + `":1}`, s}, Note: s}})
+			fitsScreen(t, "the messages of "+mime, u)
+			u.keys("esc")
+		}
+	},
+	// Orders and questions.
+	func(t *testing.T, s string, u *user) {
+		for range orders {
+			u.keys("s")
+			fitsScreen(t, "another order", u)
+		}
+		for _, key := range []string{"C", "r", "D", "x"} {
+			u.keys(key)
+			fitsScreen(t, "question of "+key, u)
+			u.keys("n")
+		}
+	},
+	// Many.
+	func(t *testing.T, s string, u *user) {
+		rows := hostileRows(s)
+		// Exchanges of such names, of which there are many.
+		for i := range 40 {
+			more := rows[i%len(rows)]
+			more.Service, more.Front = strings.Repeat("x", i%7)+more.Service, traffic.FrontForward
+			u.rows(more)
+		}
+		for _, open := range []screen{screenFallbacks, screenGraph, screenServices} {
 			u.open(open)
-			looks(fmt.Sprint("screen ", open, " of state ", i), u)
+			fitsScreen(t, fmt.Sprint("many on screen ", open), u)
+			u.keys("G")
+			fitsScreen(t, fmt.Sprint("end of the many on screen ", open), u)
 			u.keys("esc")
 		}
-	}
-	u.send(statusMsg{at: scene.Now(), status: st})
-	for i := range rows {
-		if turn(i) {
-			u.keys("enter")
-			looks(fmt.Sprint("detail of row -", i), u)
-			u.keys("esc")
-		}
-		u.keys("k")
-	}
-	looks("list, at its top", u)
-	u.keys("G")
-	u.keys("q")
-	looks("question", u)
-	u.keys("n", "enter")
-	looks("detail", u)
-	u.keys("G")
-	looks("end of the detail", u)
-	for _, part := range []string{"2", "3", "4", "5", "1"} {
-		u.keys(part)
-		looks("part "+part+" of the detail", u)
-	}
-	u.keys("esc", "/")
-	for _, r := range s {
-		u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}})
-		if len(u.m.filter.line.runes) > 12 {
-			break
-		}
-	}
-	looks("filter", u)
-	u.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(s), Paste: true})
-	u.keys("left", "left", "home")
-	looks("filter, pasted", u)
-	u.keys("esc", "S")
-	looks("services", u)
-	u.keys("G")
-	looks("end of the services", u)
-	for _, found := range []diagnosisMsg{{err: errors.New(s)}, {found: []doctor.Finding{filled[doctor.Finding](s),
-		{Check: s, Level: doctor.Wrong, What: s, Where: s, Do: s}, {Check: s, Level: doctor.Note, What: s}}}} {
-		u.keys("d")
-		u.send(found)
-		looks("doctor", u)
-		u.keys("G")
-		looks("end of the doctor's", u)
-		u.keys("d")
-	}
-	for _, key := range []string{"b", "g", "l", "?"} {
-		u.keys(key)
-		looks("screen "+key, u)
-		u.keys("G")
-		looks("end of screen "+key, u)
-	}
-	both := filled[Answer](s)
-	both.NoBody = false
-	other := both
-	other.Err, other.Header, other.Body = "", http.Header{s: {"x"}, "X": {s}}, []byte(`[{"`+s+`":1}]`)
-	third := other
-	third.Header, third.Body = nil, []byte(s+"\nb")
-	for _, b := range [][2]Answer{{both, other}, {other, third}} {
-		u.send(answersMsg{answers{of: e, names: [2]string{"BEFORE", "NOW"}, both: b}}).keys("<")
-		looks("answers", u)
-		u.keys("G")
-		looks("end of the answers", u)
-	}
-	for _, mime := range []string{"application/json", "application/grpc", "application/x-www-form-urlencoded", s} {
-		whole := e
-		whole.Seq, whole.ReqSize = u.m.detail.of.Seq, 9
-		whole.ReqHeader = traffic.HeadOf(http.Header{"Content-Type": {mime}})
-		whole.ReqBody = &traffic.Body{Bytes: []byte("\x00\x00\x00\x00\x07" + s)}
-		if mime != "application/grpc" {
-			whole.ReqBody.Bytes = []byte(s)
-		}
-		u.keys("esc", "enter", "2").send(wholeMsg{seq: whole.Seq, e: whole})
-		looks("a body of "+mime, u)
-		u.send(messagesMsg{whole.Seq, traffic.Messages{Req: []string{`{"` + s + `":1}`, s}, Note: s}})
-		looks("the messages of "+mime, u)
-		u.keys("esc")
-	}
-	u.keys("esc")
-	for range orders {
-		u.keys("s")
-		looks("another order", u)
-	}
-	for _, key := range []string{"C", "r", "D", "x"} {
-		u.keys(key)
-		looks("question of "+key, u)
-		u.keys("n")
-	}
-	// Exchanges of such names, of which there are many.
-	for i := range 40 {
-		more := rows[i%len(rows)]
-		more.Service, more.Front = strings.Repeat("x", i%7)+more.Service, traffic.FrontForward
-		u.rows(more)
-	}
-	for _, open := range []screen{screenFallbacks, screenGraph, screenServices} {
-		u.open(open)
-		looks(fmt.Sprint("many on screen ", open), u)
-		u.keys("G")
-		looks(fmt.Sprint("end of the many on screen ", open), u)
-		u.keys("esc")
-	}
-	u.send(doneMsg{traffic.Printable(s)})
-	u.keys("esc", "n", "n", "n", "n")
-	looks("no later error", u)
-	u.send(statusMsg{at: scene.Now(), err: &http.MaxBytesError{}}, statusMsg{at: scene.Now(), err: &lane.NameError{Why: s}})
-	looks("gone", u)
+	},
+	// The end.
+	func(t *testing.T, s string, u *user) {
+		u.send(doneMsg{traffic.Printable(s)})
+		u.keys("esc", "n", "n", "n", "n")
+		fitsScreen(t, "no later error", u)
+		u.send(statusMsg{at: scene.Now(), err: &http.MaxBytesError{}}, statusMsg{at: scene.Now(), err: &lane.NameError{Why: s}})
+		fitsScreen(t, "gone", u)
+	},
+}
+
+// turn is true for a third of what is visited, for it is a hundred times.
+func turn(i int, s string, u *user) bool { return (i+len(s)+u.m.width+u.m.height)%3 == 0 }
+
+// hostileUser is somebody who looks at such a program.
+func hostileUser(t *testing.T, s string, w, h int, utf8 bool) *user {
+	t.Helper()
+	return newUser(t, w, h, func(o *Options) { o.UTF8, o.Hint, o.Try, o.Version = utf8, s, []string{s, "  " + s}, s }, doing(&doer{}))
+}
+
+// check goes one of the visits.
+func check(t *testing.T, s string, w, h int, utf8 bool, visit int) {
+	t.Helper()
+	u := hostileUser(t, s, w, h, utf8).send(statusMsg{at: scene.Now(), status: hostileStatus(s)}).rows(hostileRows(s)...)
+	fitsScreen(t, "list", u)
+	visits[visit](t, s, u)
 }
 
 var nasty = []string{
@@ -202,15 +248,21 @@ var nasty = []string{
 const longText = 5000
 
 func TestNothingRawReachesTheTerminal(t *testing.T) {
-	for _, s := range nasty {
-		// FuzzScreens begins with the twins of these; the long ones are slow.
-		check(t, s, 80, 24, false)
-		check(t, s, 140, 40, true)
-		if len(s) >= longText {
-			continue
+	for i, s := range nasty {
+		for visit := range visits {
+			if len(s) < longText { // the long ones are slow, and at one of the sizes each
+				check(t, s, 80, 24, false, visit)
+			}
+			switch (i + visit) % 3 {
+			case 0:
+				check(t, s, 140, 40, true, visit)
+			case 1:
+				check(t, s, 80, 24, true, visit)
+			case 2:
+				check(t, s, 40, 10, false, visit)
+				check(t, s, 1, 1, true, visit)
+			}
 		}
-		check(t, s, 40, 10, true)
-		check(t, s, 1, 1, false)
 	}
 }
 
@@ -261,18 +313,15 @@ func TestEverySize(t *testing.T) {
 }
 
 func FuzzScreens(f *testing.F) {
-	for _, s := range nasty {
-		if len(s) >= longText { // a hundred screens of it take longer than a fuzz may
-			continue
-		}
-		f.Add(s, uint8(80), uint8(24), true)
-		f.Add(s, uint8(110), uint8(30), false)
+	for i, s := range nasty {
+		f.Add(s, uint8(80), uint8(24), true, uint8(i))
+		f.Add(s, uint8(110), uint8(30), false, uint8(i+1))
 	}
-	f.Fuzz(func(t *testing.T, s string, w, h uint8, utf8 bool) {
-		if w == 0 || h == 0 || len(s) >= longText {
+	f.Fuzz(func(t *testing.T, s string, w, h uint8, utf8 bool, visit uint8) {
+		if w == 0 || h == 0 {
 			return
 		}
-		check(t, s, int(w), int(h), utf8)
+		check(t, s, int(w), int(h), utf8, int(visit)%len(visits))
 	})
 }
 
