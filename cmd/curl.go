@@ -21,7 +21,10 @@ leading --lane, --diff and --ignore are curl's own. Send an untagged request wit
 
 With --diff the request is sent twice, first to the baseline and then to the lane,
 and printed is in what the two answers differ: status, headers, and the body, JSON
-by path. It exits 0 if they are the same and 1 if not; --diff=json prints JSON.
+by path, other text by line, all else by its first bytes that differ. A list that
+has the same items in another order is one difference ('body .items order': where
+each item of the second was in the first, from 0). It exits 0 if they are the same
+and 1 if not; --diff=json prints JSON.
 --ignore leaves a difference out, * stands for anything: 'header etag',
 'body .items[*].id', 'body'. Left out in any case:
 ` + wrapped(compare.Ignored(), 80) + `.`,

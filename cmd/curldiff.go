@@ -54,7 +54,7 @@ func leading(args []string) (name string, d diffOptions, rest []string, err erro
 			args = rest
 			continue
 		case flag != "--ignore":
-			return name, d, args, check(d)
+			return name, d, args, check(d, args)
 		case !has && len(args) < 2:
 			return "", d, nil, usagef("e.g. --ignore 'body .items[*].id'", "--ignore: there is nothing behind it")
 		case !has:
@@ -67,10 +67,16 @@ func leading(args []string) (name string, d diffOptions, rest []string, err erro
 		d.ignore = append(d.ignore, value)
 		args = args[1:]
 	}
-	return name, d, args, check(d)
+	return name, d, args, check(d, args)
 }
 
-func check(d diffOptions) error {
+func check(d diffOptions, rest []string) error {
+	for _, a := range rest {
+		switch flag, _, _ := strings.Cut(a, "="); flag {
+		case "--diff", "--ignore", "--lane": // curl takes --ignore for one of its own, and waits
+			return usagef("lane curl "+a+" ... URL", "%s stands behind curl's own arguments: it goes in front of them", flag)
+		}
+	}
 	if len(d.ignore) > 0 && !d.on {
 		return usagef("lane curl --diff --ignore WHAT URL", "--ignore goes with --diff")
 	}

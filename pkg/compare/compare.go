@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Answer is a response. Err says that there was none.
@@ -27,7 +28,7 @@ type Answer struct {
 // Difference is one thing in which two answers differ. Old or New is empty where
 // it is missing.
 type Difference struct {
-	Where string `json:"where"` // status | header NAME | body | body PATH, as in body .items[2].price
+	Where string `json:"where"` // status | header NAME | body | body line N | body PATH, as in body .items[2].price | body PATH order
 	Old   string `json:"old"`
 	New   string `json:"new"`
 }
@@ -127,8 +128,16 @@ func (d *diff) headers(old, new http.Header) {
 	names := maps.Clone(a)
 	maps.Copy(names, b)
 	for _, k := range slices.Sorted(maps.Keys(names)) {
-		d.add("header "+k, a[k], b[k])
+		d.add("header "+k, given(a, k), given(b, k))
 	}
+}
+
+// given is a header's value, in a word if it is empty: nothing is one that is missing.
+func given(h map[string]string, k string) string {
+	if v, ok := h[k]; ok && v == "" {
+		return "(empty)"
+	}
+	return h[k]
 }
 
 func lower(h http.Header) map[string]string {
@@ -154,13 +163,17 @@ func (d *diff) bodies(old, new *Answer) {
 	if was == is { // they differ in what is not printed
 		was, is = "(masked, one way)", "(masked, another way)"
 	}
+	if isBinary(was) || isBinary(is) {
+		d.add("body", bytesFrom(was, is), bytesFrom(is, was))
+		return
+	}
 	x, y := strings.Split(was, "\n"), strings.Split(is, "\n")
 	if len(x) == 1 && len(y) == 1 {
 		d.add("body", was, is)
 		return
 	}
 	for i := range max(len(x), len(y)) {
-		d.add("body line "+strconv.Itoa(i+1), at(x, i), at(y, i))
+		d.add("body line "+strconv.Itoa(i+1), at(x, y, i), at(y, x, i))
 	}
 }
 
@@ -172,11 +185,42 @@ func (a *Answer) printed() string {
 	return string(a.Body)
 }
 
-func at(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
+// at is a line, in words if it is empty and the other body has none: behind the last
+// line end there is an empty one, and the two are not the same.
+func at(lines, other []string, i int) string {
+	switch {
+	case i >= len(lines):
+		return ""
+	case lines[i] == "" && i >= len(other) && i == len(lines)-1:
+		return "(nothing but the line end before it)"
+	case lines[i] == "" && i >= len(other):
+		return "(empty)"
 	}
-	return ""
+	return lines[i]
+}
+
+// isBinary says that a body has bytes that no text has.
+func isBinary(s string) bool { return strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) }
+
+// bytesFrom are some bytes of a body that is no text, from where it begins to differ from
+// the other one; a body without any is nothing.
+func bytesFrom(s, other string) string {
+	const some = 16
+	if s == "" {
+		return ""
+	}
+	from := 0
+	for from < min(len(s), len(other)) && s[from] == other[from] {
+		from++
+	}
+	more := ""
+	if len(s) > from+some {
+		more = " ..."
+	}
+	if from == len(s) {
+		return fmt.Sprintf("%d B, and no more", len(s))
+	}
+	return fmt.Sprintf("%d B, from byte %d: % x%s", len(s), from, s[from:min(len(s), from+some)], more)
 }
 
 // decode reads JSON, numbers as they are written.
@@ -239,6 +283,7 @@ func (d *diff) values(where string, a, b value) {
 		}
 	case []any:
 		if y, ok := b.v.([]any); ok {
+			before := len(d.out)
 			for i := range max(len(x), len(y)) {
 				var va, vb value
 				if i < len(x) {
@@ -249,6 +294,12 @@ func (d *diff) values(where string, a, b value) {
 				}
 				d.member(where+"["+strconv.Itoa(i)+"]", va, vb, i < len(x), i < len(y))
 			}
+			if len(d.out) > before {
+				if from, to, ok := reordered(x, y); ok {
+					d.out = d.out[:before]
+					d.add(strings.TrimRight(where, " ")+" order", from, to)
+				}
+			}
 			return
 		}
 	}
@@ -256,6 +307,33 @@ func (d *diff) values(where string, a, b value) {
 		where = "body"
 	}
 	d.differ(where, a, b)
+}
+
+// reordered says that two lists hold the same in another order, and in which one the
+// second has what the first has as 0, 1, 2.
+func reordered(x, y []any) (from, to string, ok bool) {
+	if len(x) != len(y) || len(x) < 2 {
+		return "", "", false
+	}
+	at := map[string][]int{} // where the first one has a value
+	for i, v := range x {
+		k := text(v)
+		at[k] = append(at[k], i)
+	}
+	var was, is []string
+	for i, v := range y {
+		k := text(v)
+		if len(at[k]) == 0 {
+			return "", "", false
+		}
+		was, is = append(was, strconv.Itoa(i)), append(is, strconv.Itoa(at[k][0]))
+		at[k] = at[k][1:]
+	}
+	const most = 50 // a longer list of numbers nobody reads
+	if len(x) > most {
+		return strconv.Itoa(len(x)) + " items", "the same in another order", true
+	}
+	return strings.Join(was, " "), strings.Join(is, " "), true
 }
 
 func (d *diff) member(where string, a, b value, inA, inB bool) {
