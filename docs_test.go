@@ -40,7 +40,8 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	c := exec.CommandContext(t.Context(), exe, args...)
 	c.Dir = home
 	c.Env = []string{asProgram + "=1", "HOME=" + home, "PATH=" + os.Getenv("PATH"), "CONSUL_HTTP_ADDR=127.0.0.1:1",
-		"LANE_STATE_DIR=" + filepath.Join(home, "s"), "LANE_RUNTIME_DIR=" + filepath.Join(home, "r")}
+		"LANE_STATE_DIR=" + filepath.Join(home, "s"), "LANE_RUNTIME_DIR=" + filepath.Join(home, "r"),
+		"GORACE=atexit_sleep_ms=10"} // else one with the race detector waits for a second before it ends
 	return c
 }
 

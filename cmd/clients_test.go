@@ -96,7 +96,7 @@ func newClientWorld(t *testing.T) *clientWorld {
 	t.Cleanup(func() { _ = os.RemoveAll(runtime) })
 	w.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "PWD=" + dir, "LC_ALL=C.UTF-8", "CONSUL_HTTP_ADDR=" + reg.registry,
 		"LANE_RUNTIME_DIR=" + runtime, "LANE_STATE_DIR=" + filepath.Join(dir, "state"), "XDG_CONFIG_HOME=" + filepath.Join(dir, "config"),
-		"LANE_OWNER=alice", "LANE_PROXY_LISTEN=127.0.0.1:0",
+		"LANE_OWNER=alice", "LANE_PROXY_LISTEN=127.0.0.1:0", atOnce,
 		"SSL_CERT_FILE=" + cert, "NODE_EXTRA_CA_CERTS=" + cert, "NODE_PATH=" + nodeModules(t)}
 
 	w.must(t, "lane", "up", "dev-alice", "-d")

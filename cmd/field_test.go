@@ -60,7 +60,7 @@ func newFieldOn(t *testing.T, registry string) *field {
 	return &field{world: &world{registry: registry}, t: t, dir: dir, client: client, env: []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "PWD=" + dir, "CONSUL_HTTP_ADDR=" + registry, "LANE_RUNTIME_DIR=" + runtime,
 		"LANE_STATE_DIR=" + filepath.Join(dir, "state"), "XDG_CONFIG_HOME=" + filepath.Join(dir, "config"), "LANE_OWNER=alice",
-		"LANE_PROXY_LISTEN=127.0.0.1:0"}}
+		"LANE_PROXY_LISTEN=127.0.0.1:0", atOnce}}
 }
 
 // file writes a file into the field's directory.

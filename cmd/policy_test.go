@@ -120,7 +120,7 @@ func (p *person) lane(args ...string) (out string, err error) {
 	home := filepath.Join(p.g.dir, p.name)
 	c.Dir = p.g.dir
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LANE_STATE_DIR=" + home + "/s", "LANE_RUNTIME_DIR=" + home + "/r",
-		"CONSUL_HTTP_ADDR=" + p.g.registry, "CONSUL_HTTP_TOKEN=" + p.token, "LANE_OWNER=" + p.name, "LANE_PROXY_LISTEN=127.0.0.1:0"}
+		"CONSUL_HTTP_ADDR=" + p.g.registry, "CONSUL_HTTP_TOKEN=" + p.token, "LANE_OWNER=" + p.name, "LANE_PROXY_LISTEN=127.0.0.1:0", atOnce}
 	b, err := c.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("lane %s: %w\n%s", strings.Join(args, " "), err, b)

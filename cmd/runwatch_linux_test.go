@@ -67,7 +67,7 @@ func TestACommandThatBypassesTheProxyIsToldByRun(t *testing.T) {
 	c := exec.CommandContext(ctx, "bash", "-c", bypassStory)
 	c.Dir = dir
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LANE_STATE_DIR=" + filepath.Join(dir, "s"), "LANE_RUNTIME_DIR=" + filepath.Join(dir, "r"),
-		"LANE_OWNER=alice", "LANE_PROXY_LISTEN=127.0.0.1:0"}
+		"LANE_OWNER=alice", "LANE_PROXY_LISTEN=127.0.0.1:0", atOnce}
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}}

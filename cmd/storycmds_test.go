@@ -202,7 +202,7 @@ func runIn(ts *testscript.TestScript, args []string) string {
 }
 
 // storyVars are the variables that a program of a story needs.
-var storyVars = []string{"PATH", "HOME", "PWD", "WORK", "CONSUL_HTTP_ADDR", "LANE_RUNTIME_DIR", "LANE_STATE_DIR", "XDG_CONFIG_HOME", "LANE_OWNER", "LANE_PROXY_LISTEN", "LANE_TAG", "LANE_PROXY", "LANE_RELAY", "LANE_RELAY_TOKEN", "LANE_RELAY_TOKEN_FILE", "LANE_RELAY_CA_FILE", "LANE_RELAY_CERT_FILE", "LANE_RELAY_KEY_FILE", "LANE_MITM", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TMPDIR"}
+var storyVars = []string{"PATH", "HOME", "PWD", "WORK", "CONSUL_HTTP_ADDR", "LANE_RUNTIME_DIR", "LANE_STATE_DIR", "XDG_CONFIG_HOME", "LANE_OWNER", "LANE_PROXY_LISTEN", "LANE_TAG", "LANE_PROXY", "LANE_RELAY", "LANE_RELAY_TOKEN", "LANE_RELAY_TOKEN_FILE", "LANE_RELAY_CA_FILE", "LANE_RELAY_CERT_FILE", "LANE_RELAY_KEY_FILE", "LANE_MITM", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TMPDIR", "GORACE"}
 
 func environOf(ts *testscript.TestScript) []string {
 	var env []string

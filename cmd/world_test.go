@@ -44,6 +44,11 @@ type world struct {
 	proxies   map[string]*connectProxy
 }
 
+// atOnce has a program with the race detector end when it is done: it would wait for a
+// second before each good end, which no user's program does, and which a run of all
+// stories would pay hundreds of times.
+const atOnce = "GORACE=atexit_sleep_ms=10"
+
 // worlds counts the worlds of this run.
 var worlds atomic.Int32
 
@@ -72,7 +77,7 @@ func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error
 	}
 	env.Vars = append(env.Vars, "CONSUL_HTTP_ADDR="+w.registry, "LANE_RUNTIME_DIR="+dir, "LANE_STATE_DIR="+filepath.Join(home, "state"),
 		"HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "LANE_OWNER=alice", "LANE_PROXY_LISTEN=127.0.0.1:0",
-		"NO_PROXY=", "HTTP_PROXY=", "claim_ports="+claimPorts())
+		"NO_PROXY=", "HTTP_PROXY=", atOnce, "claim_ports="+claimPorts())
 	env.Defer(func() {
 		w.endSessions()
 		w.close()

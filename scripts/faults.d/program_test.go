@@ -48,7 +48,7 @@ type program struct {
 // environ is lane's environment: what it needs, and nothing of the tester's own.
 // The mark is in the environment of all that it starts.
 func environ(mark string, vars map[string]string) []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), asProgram + "=" + mark, "NO_PROXY=", "HTTP_PROXY="}
+	env := []string{"PATH=" + os.Getenv("PATH"), asProgram + "=" + mark, "NO_PROXY=", "HTTP_PROXY=", "GORACE=atexit_sleep_ms=10"} // the detector would wait for a second
 	for k, v := range vars {
 		env = append(env, k+"="+v)
 	}
