@@ -3,6 +3,7 @@
 package cmd
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -23,10 +24,14 @@ func tmux(ts *testscript.TestScript, args ...string) (string, error) {
 	defer cancel()
 	path, err := exec.LookPath("tmux")
 	ts.Check(err) // scripts/tools installs it
-	c := exec.CommandContext(ctx, path, append([]string{"-S", sock, "-f", "/dev/null"}, args...)...)
+	// It stays when its last terminal ends: one that is about to go takes a new one, and
+	// goes nevertheless.
+	conf := filepath.Join(w.runtime, "tmux.conf")
+	ts.Check(os.WriteFile(conf, []byte("set -s exit-empty off\n"), 0o600))
+	c := exec.CommandContext(ctx, path, append([]string{"-S", sock, "-f", conf}, args...)...)
 	c.Dir = ts.Getenv("WORK")
 	for _, k := range []string{"PATH", "HOME", "WORK", "TMPDIR", "CONSUL_HTTP_ADDR", "LANE_RUNTIME_DIR", "LANE_STATE_DIR", "XDG_CONFIG_HOME",
-		"LANE_OWNER", "LANE_PROXY_LISTEN", "NO_PROXY", "HTTP_PROXY"} {
+		"LANE_OWNER", "LANE_PROXY_LISTEN", "NO_PROXY", "HTTP_PROXY", "GORACE"} {
 		c.Env = append(c.Env, k+"="+ts.Getenv(k))
 	}
 	c.Env = append(c.Env, "LC_ALL=C.UTF-8", "TERM=xterm-256color", "SHELL=/bin/sh")
