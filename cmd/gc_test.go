@@ -75,7 +75,7 @@ func (d *desk) call(method, path string, in, out any) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), storyLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+d.registry+path, bytes.NewReader(b))
 	if err != nil {

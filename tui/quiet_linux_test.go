@@ -35,7 +35,7 @@ func TestStartAsksNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			pts.Close()
-			if err := ptm.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			if err := ptm.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			var out strings.Builder

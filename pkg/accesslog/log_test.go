@@ -71,7 +71,7 @@ func run(t *testing.T, l *Log, from *traffic.Log) (stop func()) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); runtime.Gosched() {
+	for end := time.Now().Add(time.Minute); !ok(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("not in time: " + what)
 		}

@@ -170,7 +170,7 @@ func startTree(t *testing.T, script string, grace time.Duration) (*Child, int) {
 
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for time.Now().Before(deadline) {

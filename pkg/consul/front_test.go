@@ -1,13 +1,14 @@
 package consul_test
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"sync"
 	"testing"
+
+	"lane/pkg/consul/consultest"
 )
 
 // front stands before a registry and spoils what passes.
@@ -111,7 +112,7 @@ func answers(path string, status int, body string) func(http.ResponseWriter, *ht
 // closedPort is an address where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := consultest.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestSettle(t *testing.T) {
 	w := watcher(t, open(t, consultest.Embedded(t)), quick)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := w.Settle(ctx); err != nil {
 		t.Fatal(err)

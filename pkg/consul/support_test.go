@@ -26,7 +26,7 @@ func open(t *testing.T, addr string) *consul.Client {
 // deadline is a context that no test outlives.
 func deadline(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

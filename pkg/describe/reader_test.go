@@ -83,7 +83,7 @@ func (s *server) check(t *testing.T, opts ...grpc.CallOption) *traffic.Exchange 
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := grpc_health_v1.NewHealthClient(c).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "orders"}, opts...); err != nil {
 		t.Fatal(err)

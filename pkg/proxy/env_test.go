@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // testLimit ends a test that hangs, and is no measure of speed.
-const testLimit = 30 * time.Second
+const testLimit = time.Minute
 
 // fakeRegistry is a registry whose picture a test sets.
 type fakeRegistry struct {

@@ -221,7 +221,7 @@ func TestTooManyTunnels(t *testing.T) {
 		others.Go(func() { _ = a.Run(ctx) })
 		select {
 		case <-up:
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("no tunnel")
 		}
 	}

@@ -31,7 +31,7 @@ type wire struct {
 
 func newWire(t *testing.T, to string) *wire {
 	t.Helper()
-	w := &wire{t: t, addr: "127.0.0.1:0", to: to}
+	w := &wire{t: t, to: to}
 	w.join()
 	t.Cleanup(w.cut)
 	return w
@@ -40,7 +40,7 @@ func newWire(t *testing.T, to string) *wire {
 // join lets connections through from now on.
 func (w *wire) join() {
 	w.t.Helper()
-	ln, err := net.Listen("tcp", w.addr)
+	ln, err := listen(w.addr)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -120,7 +119,7 @@ func check(t *testing.T, st control.Status, service string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := grpc_health_v1.NewHealthClient(c).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
 		t.Fatal(err)
@@ -210,7 +209,7 @@ func TestMessagesOfGRPCByARelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "x-lane-tag", string(w.lane)), 30*time.Second)
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "x-lane-tag", string(w.lane)), patience)
 	defer cancel()
 	if _, err := grpc_health_v1.NewHealthClient(in).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
 		t.Fatal(err)

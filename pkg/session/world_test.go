@@ -27,7 +27,7 @@ import (
 var (
 	errEnd   = errors.New("the test ends the session")
 	loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	direct   = &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	direct   = &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}, Timeout: patience}
 	quick    = consul.HoldOptions{Beat: 50 * time.Millisecond}
 )
 
@@ -213,7 +213,7 @@ func (r *running) up() control.Status {
 		return st
 	case <-r.done:
 		r.t.Fatalf("the session did not start: %v", r.err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		r.t.Fatal("the session does not start")
 	}
 	return control.Status{}
@@ -224,7 +224,7 @@ func (r *running) wait() error {
 	r.t.Helper()
 	select {
 	case <-r.done:
-	case <-time.After(60 * time.Second):
+	case <-time.After(patience):
 		r.t.Fatal("the session does not end")
 	}
 	return r.err
@@ -265,28 +265,34 @@ func (w *world) ask(st control.Status, path string) (int, string, error) {
 	return res.StatusCode, string(body), err
 }
 
-// free fails the test if an address is still listened on.
+// free fails the test if an address is still listened on. It dials: a port that is closed
+// may be the local one of somebody's connection by now.
 func free(t *testing.T, addrs ...string) {
 	t.Helper()
 	for _, a := range addrs {
-		ln, err := net.Listen("tcp", strings.TrimPrefix(a, "http://"))
-		if err != nil {
-			t.Errorf("still open: %v", err)
-			continue
+		c, err := net.Dial("tcp", strings.TrimPrefix(a, "http://"))
+		if err == nil {
+			t.Errorf("still open: %v", a)
+			_ = c.Close()
 		}
-		_ = ln.Close()
 	}
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	eventuallyIn(t, 30*time.Second, what, ok)
+// listen listens at an address, at first ("") at one that nobody else has: it is closed
+// and opened again.
+func listen(addr string) (net.Listener, error) {
+	if addr == "" {
+		return consultest.Listen()
+	}
+	return net.Listen("tcp", addr)
 }
 
-// eventuallyIn is eventually for what takes some of that time by itself.
-func eventuallyIn(t *testing.T, d time.Duration, what string, ok func() bool) {
+// patience bounds every waiting: it ends what hangs, and is no measure of speed.
+const patience = time.Minute
+
+func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit := time.After(d)
+	limit := time.After(patience)
 	for !ok() {
 		select {
 		case <-limit:
@@ -311,7 +317,7 @@ type local struct {
 }
 
 func newLocal(t *testing.T) *local {
-	l := &local{t: t, addr: "127.0.0.1:0", health: http.StatusOK, word: "local", slow: make(chan struct{}), inside: make(chan struct{}, 8)}
+	l := &local{t: t, health: http.StatusOK, word: "local", slow: make(chan struct{}), inside: make(chan struct{}, 8)}
 	l.open()
 	t.Cleanup(l.close)
 	return l
@@ -319,7 +325,7 @@ func newLocal(t *testing.T) *local {
 
 func (l *local) open() {
 	l.t.Helper()
-	ln, err := net.Listen("tcp", l.addr)
+	ln, err := listen(l.addr)
 	if err != nil {
 		l.t.Fatal(err)
 	}

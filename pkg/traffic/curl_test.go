@@ -95,7 +95,7 @@ func TestCurlSendsTheSameRequest(t *testing.T) {
 // no matter.
 func pasted(t *testing.T, shell, line, method string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	home := t.TempDir() // fish writes there
 	sh := exec.CommandContext(ctx, shell)

@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	err := goleak.Find()
-	for limit := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(limit); {
+	for limit := time.Now().Add(time.Minute); err != nil && time.Now().Before(limit); {
 		err = goleak.Find()
 	}
 	if err != nil && code == 0 {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lane/pkg/consul/consultest"
 )
 
 // server is a real Redis of the test's own, on a port of loopback, that keeps
@@ -40,7 +42,7 @@ func startRedis(t *testing.T) *server {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := consultest.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func (s *server) start() error {
 	}()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(30 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	for {
 		if out, err := s.run("PING"); err == nil && out == "PONG" {
@@ -101,7 +103,7 @@ func (s *server) signal(t *testing.T, sig syscall.Signal) {
 }
 
 func (s *server) run(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-p", s.port}, args...)...).Output()
 	return strings.TrimSpace(string(out)), err

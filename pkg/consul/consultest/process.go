@@ -19,7 +19,7 @@ import (
 
 const (
 	startAttempts = 5
-	startTimeout  = 30 * time.Second
+	startTimeout  = time.Minute
 )
 
 // shared is the process's one real Consul: starting one takes a second, and a
