@@ -377,7 +377,7 @@ func (g *Guard) lostTag(c *call) {
 	c.ex.Warnings = append(c.ex.Warnings, traffic.WarnTagLost)
 	from, err := netip.ParseAddrPort(c.ex.From)
 	if err == nil && g.t.lost.isNew(from.Addr().Unmap()) {
-		g.t.logger.Warn("a request of the lane's trace has come without its tag: its caller, or a service before it, does not pass the tag on",
+		g.t.logger.Warn("a request of the lane's trace has come without its tag: its caller, or a service before it, does not pass the tag on: docs/passing.md has what it needs",
 			"service", g.cfg.Service, "caller", from.Addr().Unmap(), "trace", c.ex.TraceID)
 	}
 }

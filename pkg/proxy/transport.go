@@ -336,7 +336,7 @@ func (t *Transport) decide(dec *lane.Decision, cat *lane.Catalog, ask *lane.Requ
 func (t *Transport) traceless(c *call, service string) {
 	c.ex.Warnings = append(c.ex.Warnings, traffic.WarnNoTraceID)
 	if t.saidTraceless.CompareAndSwap(false, true) {
-		t.logger.Warn("the application makes calls without a trace id: if one is made for a request of a lane, its tag is lost; let it pass on one of the headers of docs/tracing.md", "code", "NO_TRACE_ID", "service", service)
+		t.logger.Warn("the application makes calls without a trace id: if one is made for a request of a lane, its tag is lost; let it pass on one of the headers of docs/tracing.md, as docs/passing.md has it", "code", "NO_TRACE_ID", "service", service)
 	}
 }
 
