@@ -107,6 +107,7 @@ func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n      ") }
 func ladder(err error) (code int, hint string, quiet bool) {
 	var (
 		exit        *exitError
+		dead        *killedError
 		exitChild   *child.ExitError
 		start       *child.StartError
 		usage       *usageError
@@ -147,6 +148,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 	switch {
 	case errors.As(err, &exit):
 		return exit.code, "", true
+	case errors.As(err, &dead):
+		return dead.code, "its guardian removes what it had put into the registry; `lane gc` shows what is left", false
 	case errors.As(err, &left) && errors.As(err, &denied):
 		return exitFailed, "with a token that may write it: `lane up` of this lane on this machine again takes it, and its end removes it", false
 	case errors.As(err, &farLeft) && farLeft.Exposed:

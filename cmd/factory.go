@@ -20,6 +20,7 @@ type factory struct {
 	// hangups, if set, gives the signals that a supervisor sends when it has moved a
 	// log away. Before it is called they end the process.
 	hangups    func() <-chan struct{}
+	held       *leash // nil: nobody waits for this process at a terminal
 	executable func() (string, error)
 	build      func() (*debug.BuildInfo, bool)
 }

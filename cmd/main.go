@@ -16,15 +16,19 @@ import (
 // errInterrupted is the cause of a context that a signal ended, or that whoever read
 // the output did by closing it. Each way has a value of its own, and each is this one
 // to errors.Is.
-var errInterrupted error = &session.InterruptedError{How: "by its owner with Ctrl-C"}
+var (
+	errInterrupted error = &session.InterruptedError{How: "by its owner with Ctrl-C"}
+	errTerminated  error = &session.InterruptedError{How: "by a SIGTERM to its process"}
+	errHungUp      error = &session.InterruptedError{How: "with its terminal, which was closed"}
+)
 
 // interruption is that cause with the way in which the signal came.
 func interruption(sig os.Signal) error {
 	switch sig {
 	case syscall.SIGTERM:
-		return &session.InterruptedError{How: "by a SIGTERM to its process"}
+		return errTerminated
 	case syscall.SIGHUP:
-		return &session.InterruptedError{How: "with its terminal, which was closed"}
+		return errHungUp
 	}
 	return errInterrupted
 }
@@ -32,12 +36,14 @@ func interruption(sig os.Signal) error {
 // Main is the program: it runs the command line of this process and returns its
 // exit code.
 func Main() int {
+	held := takeLeash()
+	defer held.close()
 	ctx, stop := context.Background(), func() {}
 	streams := iostreams.System()
 	var force <-chan struct{}
 	var hangups func() <-chan struct{}
 	if !brief(os.Args[1:]) {
-		ctx, force, hangups, stop = signals()
+		ctx, force, hangups, stop = signals(held.pulls())
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)
@@ -52,7 +58,7 @@ func Main() int {
 	}
 	f := &factory{
 		io: streams, getenv: os.Getenv, environ: os.Environ(), dir: dir, now: time.Now, force: force, hangups: hangups,
-		executable: os.Executable, build: debug.ReadBuildInfo,
+		held: held, executable: os.Executable, build: debug.ReadBuildInfo,
 	}
 	return f.run(ctx, os.Args[1:])
 }
@@ -65,8 +71,9 @@ func brief(args []string) bool {
 
 // signals makes the one signal context: the first signal ends it, the second
 // one closes force, which ends the waiting of a clean end. Whoever calls hangups
-// gets those signals from then on, and they end nothing.
-func signals() (ctx context.Context, force <-chan struct{}, hangups func() <-chan struct{}, stop func()) {
+// gets those signals from then on, and they end nothing. pulls are those of the
+// process's leash.
+func signals(pulls <-chan pull) (ctx context.Context, force <-chan struct{}, hangups func() <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	got := make(chan os.Signal, 4)
 	signal.Notify(got, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -80,11 +87,15 @@ func signals() (ctx context.Context, force <-chan struct{}, hangups func() <-cha
 	hung := make(chan struct{}, 1)
 	go func() {
 		defer close(done)
+		var asked wishes
 		for n := 0; ; {
 			var sig os.Signal
+			var p pull
 			select {
 			case <-quit:
 				return
+			case p = <-pulls:
+				asked = asked.pulled(p)
 			case sig = <-got:
 			}
 			if sig == syscall.SIGHUP && taken.Load() {
@@ -94,10 +105,18 @@ func signals() (ctx context.Context, force <-chan struct{}, hangups func() <-cha
 				}
 				continue
 			}
-			if n++; n == 1 {
-				cancel(interruption(sig))
-			} else if n == 2 {
-				close(again)
+			why := p.why()
+			if sig != nil {
+				asked.direct++
+				why = interruption(sig)
+			}
+			for ; n < asked.count(); n++ {
+				switch n {
+				case 0:
+					cancel(why)
+				case 1:
+					close(again)
+				}
 			}
 		}
 	}()

@@ -18,7 +18,7 @@ func (f *factory) untilFree(ctx context.Context, o *upOptions, run func() error)
 	for {
 		err := run()
 		r, refused := refusal(err)
-		if !refused || o.plain || o.detach || o.json || len(o.command) > 0 || !f.screen() {
+		if !refused || !f.draws(o) {
 			return err
 		}
 		choice, asked := tui.Refused(ctx, r, tui.Options{In: f.io.In, Out: f.io.Out, Color: f.io.Color, UTF8: o.utf8})

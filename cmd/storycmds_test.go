@@ -53,6 +53,8 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"resize":   cmdResize,
 	"shows":    cmdShows,
 	"gone":     cmdGone,
+
+	"closewindow": cmdCloseWindow,
 }
 
 func positive(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {

@@ -109,6 +109,14 @@ func cmdShows(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// closewindow NAME closes a terminal, as its window's cross does.
+func cmdCloseWindow(ts *testscript.TestScript, neg bool, args []string) {
+	positive(ts, neg, args, 1, "closewindow NAME")
+	if out, err := tmux(ts, "kill-session", "-t", args[0]); err != nil {
+		ts.Fatalf("tmux: %v\n%s", err, out)
+	}
+}
+
 // gone NAME waits until the terminal's command has ended.
 func cmdGone(ts *testscript.TestScript, neg bool, args []string) {
 	positive(ts, neg, args, 1, "gone NAME")

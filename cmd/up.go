@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"os"
 	goruntime "runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"lane/pkg/childenv"
@@ -52,7 +50,8 @@ func newUpCmd(f *factory) *cobra.Command {
 that tags outgoing calls with the lane. In front of each local process stands a
 guard: only requests tagged with the lane reach the process; everything else is
 sent on to the baseline. It runs until Ctrl-C, until 'lane down', or until
-COMMAND ends, and then removes everything that it put into the registry.
+COMMAND ends, and then removes everything that it put into the registry. In the
+terminal UI q, then d, leaves it running without the terminal, as -d begins it.
 
 Without -s the services of lane.yaml are taken; without either, lane only colors
 outgoing calls. With COMMAND, the command gets the proxy's environment and the
@@ -88,6 +87,11 @@ terminal, and its exit code becomes lane's.`,
 				o.lane = args[0]
 			}
 			o.flags, o.services = given(), services.all
+			if f.held == nil && f.draws(o) {
+				if held, err := f.hold(c.Context(), os.Args[1:]); held {
+					return err
+				}
+			}
 			return f.untilFree(c.Context(), o, func() error { return runUp(c.Context(), f, o, os.Args[1:]) })
 		},
 	}
@@ -135,6 +139,7 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 	if err != nil {
 		return err
 	}
+	away := f.show(&opts, o)
 	if len(o.command) > 0 {
 		if err := f.warnNode(ctx, o.command[0]); err != nil {
 			return err
@@ -148,8 +153,12 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 		}
 	}
 	err = session.Run(ctx, opts)
-	if opts.LogPath != "" && wasUp { // of a start that fails, whoever waits for it is told
-		if e := leaveEnd(ctx, opts.LogPath, f.now(), err); e != nil {
+	log := opts.LogPath
+	if path, left := away.left(); left {
+		log = path
+	}
+	if log != "" && wasUp { // of a start that fails, whoever waits for it is told
+		if e := leaveEnd(ctx, log, f.now(), err); e != nil {
 			opts.Log.Warn("lane status will not say how this ended", "error", e)
 		}
 	}
@@ -244,19 +253,23 @@ func (f *factory) sessionOptions(s *config.Settings, name lane.Name, o *upOption
 			return none, err
 		}
 	}
-	f.show(&opts, o)
 	return opts, nil
 }
 
-// show sets how a session shows itself: as the terminal UI, as lines, or, with
-// a command that owns the terminal, in a few words.
-func (f *factory) show(opts *session.Options, o *upOptions) {
-	level := slog.LevelWarn
+// draws says that a session is shown as the terminal UI.
+func (f *factory) draws(o *upOptions) bool {
+	return !o.plain && !o.detach && !o.json && len(o.command) == 0 && f.getenv(detachedLog) == "" && f.screen()
+}
+
+// show sets how a session shows itself: as the terminal UI, which it may leave, as lines,
+// or, with a command that owns the terminal, in a few words.
+func (f *factory) show(opts *session.Options, o *upOptions) *parting {
+	away := &parting{f: f, lane: opts.Lane, out: &gate{to: f.io.Err}, level: new(slog.LevelVar)}
+	away.level.Set(slog.LevelWarn)
 	if opts.LogPath != "" {
-		level = slog.LevelInfo
+		away.level.Set(slog.LevelInfo)
 	}
-	out := &gate{to: f.io.Err}
-	opts.Log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
+	opts.Log = slog.New(slog.NewTextHandler(away.out, &slog.HandlerOptions{Level: away.level}))
 	opts.Ready = func(st control.Status) {
 		_ = f.banner(f.io.Err, &st) // who has closed it does not read it
 		if st.Child != "" {
@@ -265,29 +278,24 @@ func (f *factory) show(opts *session.Options, o *upOptions) {
 	}
 	switch {
 	case len(o.command) > 0, opts.LogPath != "":
-	case !o.plain && f.screen():
+	case f.draws(o):
 		opts.Ready = nil
 		opts.View = func(ctx context.Context, v session.View) error {
-			out.shut.Store(true) // a line would tear the screen
-			defer out.shut.Store(false)
-			return f.watch(ctx, v, tui.Options{UTF8: o.utf8})
+			defer away.out.close(ctx)() // a line would tear the screen
+			how := tui.Options{UTF8: o.utf8}
+			if f.held != nil {
+				how.Detach = away.prepare
+			}
+			err := f.watch(ctx, v, how)
+			if errors.Is(err, tui.ErrDetached) {
+				return away.leave(ctx, v)
+			}
+			return errors.Join(err, away.drop())
 		}
 	default:
 		opts.View = f.lines
 	}
-}
-
-// gate drops what is written while it is shut.
-type gate struct {
-	to   io.Writer
-	shut atomic.Bool
-}
-
-func (g *gate) Write(b []byte) (int, error) {
-	if g.shut.Load() {
-		return len(b), nil
-	}
-	return g.to.Write(b)
+	return away
 }
 
 // lines prints a session's exchanges until it ends.

@@ -117,8 +117,8 @@ func (m *model) filterInput() string {
 func (m *model) footer() string {
 	if q, ok := m.waiting(); ok {
 		s := " " + q.within(m.width-1)
-		if m.asking && wide(s)+wide(leaveRunning) <= m.width {
-			s += leaveRunning
+		if m.asking && m.detach == nil && wide(s)+wide(leftRunning) <= m.width {
+			s += leftRunning
 		}
 		return m.paint(bold, cut(s, m.width))
 	}
@@ -207,10 +207,6 @@ func (m *model) filterCount() string {
 	return s
 }
 
-// leaveRunning says how to have what the question of q cannot do: a session belongs to
-// its terminal from its start, or not at all.
-const leaveRunning = "  (lane up -d stays running)"
-
 // question is the one that q asks.
 func (m *model) question() question {
 	var names []string
@@ -218,13 +214,13 @@ func (m *model) question() question {
 		names = append(names, m.fixed.text.clean(s.Name, 60))
 	}
 	if len(names) == 0 {
-		return question{before: "End this session?", keys: "y end / n stay"}
+		return question{before: "End this session?", keys: m.quitKeys("end")}
 	}
 	what := strings.Join(names, ", ")
 	if len(what) > m.width/2 {
 		what = plural(len(names), "service")
 	}
-	return question{"Stop exposing ", what, "?", "y stop / n stay"}
+	return question{"Stop exposing ", what, "?", m.quitKeys("stop")}
 }
 
 // tinyBottom is what the last lines of a screen without room have to say: all that

@@ -378,7 +378,10 @@ func goldenStates() []goldenState {
 		{"asks-to-copy-secrets", []func(*Options){doing(&doer{})}, func(u *user) { u.running().keys("<", keyOfAct(actCopySecrets)) }},
 		{"asks-to-diff", []func(*Options){doing(&doer{})}, func(u *user) { u.running().keys("<", keyOfAct(actAgainst)) }},
 		{"asks-to-clear", nil, func(u *user) { u.running().keys(keyOfAct(actClear)) }},
-		{"quit-asks", nil, func(u *user) { u.running().keys("q") }},
+		{"quit-asks", []func(*Options){leaving(nil)}, func(u *user) { u.running().keys("q") }},
+		{"quit-asks-bound", nil, func(u *user) { u.running().keys("q") }},
+		{"detach-fails", []func(*Options){leaving(errors.New("make the log's directory: mkdir /var/lib/lane/log: read-only file system; LANE_STATE_DIR names another place"))},
+			func(u *user) { u.running().deeds("q", "d") }},
 	}
 }
 

@@ -82,12 +82,14 @@ const (
 	leaveQuit
 	leaveStop      // the owner stops exposing
 	leaveInterrupt // ctrl+c
+	leaveDetach    // the session goes on without its terminal
 )
 
 // model is the root: it routes keys and messages to the panes.
 type model struct {
-	owner    bool   // q asks whether to stop exposing
-	quitting string // what q does, for the help
+	owner    bool                        // q asks whether to stop exposing
+	quitting string                      // what q does, for the help
+	detach   func(context.Context) error // nil: the session belongs to its terminal
 	fixed    look
 	binds    []binding
 	hint     string
@@ -183,6 +185,8 @@ func newModel(o Options) model {
 		m.quitting = "end the demo, all of it"
 	case o.Attached:
 		m.quitting = "quit; the session stays"
+	case o.Detach != nil:
+		m.detach, m.quitting = o.Detach, "stop, or detach (asks)"
 	default:
 		m.quitting = "stop exposing (asks first)"
 	}
@@ -237,6 +241,8 @@ func (m model) update(msg tea.Msg) model {
 		m = m.diagnosed(msg)
 	case doneMsg:
 		m.notice = msg.notice
+	case detachMsg:
+		m = m.detached(msg)
 	case tickMsg:
 		m = m.ticked(msg)
 	case noticeOverMsg:

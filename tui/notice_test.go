@@ -69,15 +69,3 @@ func TestNoticeIsRead(t *testing.T) {
 	u.keys("x").send(doneMsg{long}).wantScreen("not written", "y clear / n do not")
 	u.keys("n", "/").send(doneMsg{long}).wantScreen("enter keep")
 }
-
-// TestLeaveRunning: q's question says how a session is left running, and d does not
-// end it.
-func TestLeaveRunning(t *testing.T) {
-	u := newUser(t, 80, 24).running()
-	u.keys("q").wantScreen("Stop exposing orders, payments?  y stop / n stay  (lane up -d stays running)")
-	u.keys("d").wantFlat("still exposed.", "lane up -d; lane status shows it").keys("k").wantScreen("not:lane up -d")
-	if u.m.leaving != leaveNot {
-		t.Error("d leaves")
-	}
-	newUser(t, 60, 24).running().keys("q").wantScreen("y stop / n stay", "not:lane up -d")
-}

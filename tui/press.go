@@ -312,7 +312,7 @@ func (m model) answer(msg tea.KeyMsg) model {
 		m.leaving = leaveStop
 	case "d", "D":
 		m.asking = false
-		m.notice = "still exposed. One that is to go on without this terminal: lane up -d; lane status shows it, lane down ends it"
+		return m.leaveRunning()
 	case "n", "N", "esc", "q":
 		m.asking = false
 	}

@@ -19,13 +19,23 @@ const aboutLeast = 20
 // within is the question in at most room columns, if that is possible at all.
 func (q question) within(room int) string {
 	about := ansi.StringWidth(q.about)
-	for _, keys := range []string{"  " + q.keys, " y/n"} {
+	for _, keys := range []string{"  " + q.keys, " " + q.letters()} {
 		left := room - ansi.StringWidth(q.before+q.after+keys)
 		if left >= min(about, aboutLeast) {
 			return q.before + cut(q.about, left) + q.after + keys
 		}
 	}
-	return q.before + cut(q.about, min(about, aboutLeast)) + q.after + " y/n"
+	return q.before + cut(q.about, min(about, aboutLeast)) + q.after + " " + q.letters()
+}
+
+// letters are the keys without their words: y/n.
+func (q question) letters() string {
+	var all []string
+	for _, k := range strings.Split(q.keys, " / ") {
+		key, _, _ := strings.Cut(k, " ")
+		all = append(all, key)
+	}
+	return strings.Join(all, "/")
 }
 
 // confirm is a question that a key asks before it does something.

@@ -52,6 +52,10 @@ type Options struct {
 	// Attached says that somebody else owns the session: q leaves it running.
 	// Otherwise q asks whether to stop exposing.
 	Attached bool
+	// Detach makes ready what the owner's session needs to go on without this terminal: d
+	// after q. If it can, Run gives the terminal back and returns ErrDetached; if not, the
+	// screen stays and says why. Nil: the session belongs to its terminal.
+	Detach func(ctx context.Context) error
 	// Deeds do what keys ask for outside of the screen: copy, replay, export. Nil:
 	// there are no such keys.
 	Deeds Deeds
@@ -64,8 +68,12 @@ type Options struct {
 	OnStop func()
 }
 
-// ErrInterrupted is returned by Run after ctrl+c.
-var ErrInterrupted = errors.New("interrupted")
+var (
+	// ErrInterrupted is returned by Run after ctrl+c.
+	ErrInterrupted = errors.New("interrupted")
+	// ErrDetached is returned by Run when the session is to go on without its terminal.
+	ErrDetached = errors.New("detached")
+)
 
 const (
 	defaultFPS = 15
@@ -76,7 +84,7 @@ const (
 )
 
 // Run shows src until the user quits, which is nil, presses ctrl+c, which is
-// ErrInterrupted, or ctx ends, which is ctx's error. It takes over the terminal
+// ErrInterrupted, detaches, which is ErrDetached, or ctx ends, which is ctx's error. It takes over the terminal
 // and gives it back as it was. It sets no signal handler.
 func Run(ctx context.Context, src Source, o Options) error {
 	if o.Now == nil {
@@ -128,8 +136,11 @@ func Run(ctx context.Context, src Source, o Options) error {
 	if o.OnStop != nil && !o.Attached && !o.Demo && (how == leaveStop || how == leaveInterrupt) {
 		o.OnStop()
 	}
-	if how == leaveInterrupt {
+	switch how {
+	case leaveInterrupt:
 		return ErrInterrupted
+	case leaveDetach:
+		return ErrDetached
 	}
 	return nil
 }

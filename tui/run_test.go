@@ -82,6 +82,40 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRunDetaches: the keys are pressed until the session is known to be up.
+func TestRunDetaches(t *testing.T) {
+	term, src := newTerminal(), newFake()
+	var asked, stopped atomic.Int32
+	done, typed := make(chan error, 1), make(chan struct{})
+	go func() {
+		done <- Run(t.Context(), src, Options{In: term.in, Out: term,
+			Detach: func(context.Context) error { asked.Add(1); return nil }, OnStop: func() { stopped.Add(1) }})
+	}()
+	go func() {
+		defer close(typed)
+		for {
+			if _, err := term.key.Write([]byte("qd")); err != nil {
+				return
+			}
+		}
+	}()
+	if err := <-done; !errors.Is(err, ErrDetached) {
+		t.Errorf("error %v", err)
+	}
+	if err := term.key.Close(); err != nil {
+		t.Error(err)
+	}
+	<-typed
+	if asked.Load() == 0 || stopped.Load() != 0 {
+		t.Errorf("made ready %d times, stopped %d times", asked.Load(), stopped.Load())
+	}
+	term.mu.Lock()
+	defer term.mu.Unlock()
+	if out := term.buf.String(); !strings.Contains(out, "\x1b[?1049l") || !strings.Contains(out, "\x1b[?25h") {
+		t.Error("the terminal was not given back")
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	term, src := newTerminal(), newFake()

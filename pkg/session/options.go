@@ -110,13 +110,14 @@ type Options struct {
 	Remarks    []string          // on how it was set up, for its warnings
 	Settings   map[string]string // by which its proxy decides, for its status
 	RuntimeDir string
-	LogPath    string // of a detached session, shown in its status
+	LogPath    string // of a session that begins detached, shown in its status
 	Log        *slog.Logger
 	Now        func() time.Time
 
 	// Force, when closed, ends the waiting of an end under way.
 	Force <-chan struct{}
-	// View shows the session while it runs; when it returns, the session ends.
+	// View shows the session while it runs; when it returns, the session ends, unless it
+	// has detached it.
 	View func(ctx context.Context, v View) error
 	// Ready is called once, when everything is routable.
 	Ready func(control.Status)
@@ -152,6 +153,9 @@ type View interface {
 	Messages(ctx context.Context, seq uint64) (traffic.Messages, error)
 	// Reconnect has the session try again at once what it waits to try again.
 	Reconnect(ctx context.Context) error
+	// Detach has the session go on when its viewer returns without an error, with its log
+	// at this path. It reports whether it does: only one that is up can be left alone.
+	Detach(log string) bool
 }
 
 // BusyError says that this machine's own running session serves a service already.

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"lane/pkg/control"
+
 	"golang.org/x/sync/errgroup"
 )
 
@@ -49,7 +51,7 @@ func (p *parts) until(life context.Context, all ...func(context.Context) error) 
 func (p *parts) wait() error { return p.group.Wait() }
 
 // show runs the viewer until ctx ends; when it leaves by itself, the session
-// ends. The function that it returns waits for it and returns its failure. A
+// ends, unless it has been detached. The function that it returns waits for it and returns its failure. A
 // viewer hangs when nobody reads what it prints: it is not waited for forever.
 func (s *session) show(ctx context.Context) (wait func() error) {
 	if s.o.View == nil {
@@ -61,7 +63,9 @@ func (s *session) show(ctx context.Context) (wait func() error) {
 		if ctx.Err() != nil {
 			err = nil // the session has ended its viewer: that says nothing new
 		}
-		s.cancel(errLeft)
+		if err != nil || !s.alone() {
+			s.cancel(errLeft)
+		}
 		viewed <- err
 	}()
 	return func() error {
@@ -74,4 +78,25 @@ func (s *session) show(ctx context.Context) (wait func() error) {
 			return errors.New("nobody reads what the session shows: it ends without showing the rest")
 		}
 	}
+}
+
+// detach has the session go on without its viewer, if it is up.
+func (s *session) detach(log string) bool {
+	s.mu.Lock()
+	up := s.state == control.SessionUp
+	if up {
+		s.parted, s.logPath = true, log
+	}
+	s.mu.Unlock()
+	if up {
+		s.event("detached: it goes on without its terminal")
+	}
+	return up
+}
+
+// alone says that the session goes on without a viewer.
+func (s *session) alone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parted
 }

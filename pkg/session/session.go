@@ -88,6 +88,8 @@ type session struct {
 	// known.
 	consulTokenEnds time.Time
 	steps           []control.Step // of the start
+	logPath         string         // of a detached session
+	parted          bool           // its viewer may leave, and it goes on
 }
 
 // Run runs a session until ctx ends, its command ends, somebody stops it, its
@@ -113,7 +115,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &session{o: o, started: o.Now(), mark: rand.Text(), log: traffic.NewLog(rows), messages: describe.NewReader(o.Now), state: control.SessionStarting,
+	s := &session{o: o, started: o.Now(), mark: rand.Text(), logPath: o.LogPath, log: traffic.NewLog(rows), messages: describe.NewReader(o.Now), state: control.SessionStarting,
 		cancel: cancel, forced: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{})}
 	ctl, err := control.Listen(o.RuntimeDir)
 	if err != nil {
@@ -304,7 +306,7 @@ func (s *session) Status(ctx context.Context) control.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := control.Status{Schema: control.StatusSchema, Lane: s.o.Lane, Owner: s.o.Owner, Host: s.o.Host, Env: s.o.Env,
-		PID: pid(), Started: s.started, Proxy: s.proxyURL, Bodies: s.o.Bodies, Log: s.o.LogPath, State: s.state,
+		PID: pid(), Started: s.started, Proxy: s.proxyURL, Bodies: s.o.Bodies, Log: s.logPath, State: s.state,
 		Services: []control.Service{}, Counts: s.totals(), History: slices.Clone(s.history), Warnings: slices.Clone(s.o.Remarks), Settings: s.o.Settings}
 	if len(s.o.Opens) > 0 {
 		st.Mitm, st.CA = s.o.Opens, s.o.Authority.Path
@@ -414,6 +416,8 @@ func (v view) Next(ctx context.Context, after uint64) ([]traffic.Exchange, uint6
 func (v view) Batch(ctx context.Context, after uint64, most int) (traffic.Batch, error) {
 	return v.s.log.Batch(ctx, after, most)
 }
+
+func (v view) Detach(log string) bool { return v.s.detach(log) }
 
 func (v view) Reconnect(context.Context) error {
 	v.s.Reconnect()

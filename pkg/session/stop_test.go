@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -137,6 +138,80 @@ func TestTheViewersEndIsTheSessions(t *testing.T) {
 			w.empty()
 		})
 	}
+}
+
+// A viewer that detaches leaves a session that goes on, and says where its log is. One that
+// starts cannot be left, and one whose viewer has failed is not.
+func TestDetach(t *testing.T) {
+	failed := errors.New("no way out of the terminal")
+	for name, c := range map[string]struct {
+		want error
+		goes bool
+	}{"left": {nil, true}, "failed": {failed, false}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, consultest.Embedded(t))
+			o := w.options("box")
+			leave, left := make(chan struct{}), make(chan bool, 2)
+			o.View = func(_ context.Context, v session.View) error {
+				<-leave
+				left <- v.Detach("/state/a.log")
+				return c.want
+			}
+			r := run(t, o)
+			st := r.up()
+			if st.Log != "" {
+				t.Errorf("log %q before", st.Log)
+			}
+			close(leave)
+			if !<-left {
+				t.Fatal("one that is up cannot be left")
+			}
+			if !c.goes {
+				if err := r.wait(); !errors.Is(err, failed) {
+					t.Errorf("Run = %v", err)
+				}
+				w.empty()
+				return
+			}
+			if code, _, err := w.ask(st, "/"); code != 200 || err != nil {
+				t.Errorf("%d %v", code, err)
+			}
+			now := r.status()
+			if now.Log != "/state/a.log" || now.State != control.SessionUp || len(now.History) == 0 || !strings.Contains(now.History[len(now.History)-1].Text, "detached") {
+				t.Errorf("%+v", now)
+			}
+			if err := r.ctl().Stop(t.Context(), false); err != nil {
+				t.Error(err)
+			}
+			if err := r.wait(); err != nil {
+				t.Error(err)
+			}
+			w.empty()
+		})
+	}
+	t.Run("not up yet", func(t *testing.T) {
+		w := newWorld(t, consultest.Embedded(t))
+		o := w.options("box")
+		looked, goOn := make(chan bool, 1), make(chan struct{})
+		o.At = func(step string) {
+			if step == "claim" {
+				<-goOn
+			}
+		}
+		o.View = func(_ context.Context, v session.View) error {
+			looked <- v.Detach("/state/a.log")
+			return nil
+		}
+		r := run(t, o)
+		if <-looked {
+			t.Error("one that starts can be left")
+		}
+		close(goOn)
+		if err := r.wait(); err != nil {
+			t.Error(err)
+		}
+		w.empty()
+	})
 }
 
 func TestAViewerThatHangsHoldsNobodyUp(t *testing.T) {
