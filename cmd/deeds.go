@@ -53,7 +53,23 @@ func (d *deeds) Doctor(ctx context.Context) ([]doctor.Finding, error) {
 			What: fmt.Sprintf("this is about the registry at %s, which the settings here name; the session's is %s", c.Address(), st.Registry.Address),
 			Do:   "start lane status with the settings with which lane up was started"}}, found...)
 	}
+	if !examined.relayed() { // its relay came by a flag: nobody has looked there
+		found = append(tunnelled(st.Relay), found...)
+	}
 	return found, ctx.Err()
+}
+
+// tunnelled is what a session itself knows of its tunnel, if that is not as it should be.
+func tunnelled(r *control.RelayStatus) []doctor.Finding {
+	if r == nil || r.State == control.RelayOK {
+		return nil
+	}
+	f := doctor.Finding{Check: "relay", Level: doctor.Wrong, Where: r.URL,
+		What: "the session's tunnel is " + r.State, Do: "see whether the relay runs there, and is reached from here; R on the list tries again at once"}
+	if r.Error != "" {
+		f.What += ": " + r.Error
+	}
+	return []doctor.Finding{f}
 }
 
 // asked are the session's services as somebody would name them to lane doctor.

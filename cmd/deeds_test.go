@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lane/pkg/control"
+	"lane/pkg/doctor"
 	"lane/pkg/iostreams"
 	"lane/pkg/traffic"
 )
@@ -135,5 +136,18 @@ func TestCopy(t *testing.T) {
 				t.Errorf("%s: the file has %d bytes, %v", term, len(b), err)
 			}
 		}
+	}
+}
+
+// A session knows of its own tunnel what the settings do not: the relay may be a flag's.
+func TestTheDoctorHearsOfTheTunnel(t *testing.T) {
+	for _, r := range []*control.RelayStatus{nil, {State: control.RelayOK}} {
+		if got := tunnelled(r); len(got) != 0 {
+			t.Errorf("%+v: %+v", r, got)
+		}
+	}
+	got := tunnelled(&control.RelayStatus{URL: "wss://relay.test", State: control.RelayLost, Error: "connection refused"})
+	if len(got) != 1 || got[0].Level != doctor.Wrong || got[0].Where != "wss://relay.test" || got[0].What != "the session's tunnel is lost: connection refused" {
+		t.Errorf("%+v", got)
 	}
 }

@@ -21,6 +21,7 @@ func (f *factory) untilFree(ctx context.Context, o *upOptions, run func() error)
 		if !refused || !f.draws(o) {
 			return err
 		}
+		r.Here = r.Here || o.join // it was to be joined, and could not be
 		choice, asked := tui.Refused(ctx, r, tui.Options{In: f.io.In, Out: f.io.Out, Color: f.io.Color, UTF8: o.utf8})
 		switch {
 		case errors.Is(asked, tui.ErrInterrupted):
@@ -29,6 +30,8 @@ func (f *factory) untilFree(ctx context.Context, o *upOptions, run func() error)
 			return errors.Join(err, asked)
 		case choice.TakeOver:
 			o.takeOver, o.join = true, false
+		case choice.Join:
+			o.takeOver, o.join = false, true
 		case choice.Lane != "":
 			o.lane, o.takeOver = string(choice.Lane), false
 		default:
@@ -49,7 +52,7 @@ func refusal(err error) (tui.Refusal, bool) {
 		why.Held.Since = ""
 		return tui.Refusal{Lane: h.Lane, Why: why.Error(), Since: h.Since, Active: h.Active, Claim: consul.ClaimKey(h.Lane, h.Service), Relay: h.Relay}, true
 	case errors.As(err, &busy):
-		return tui.Refusal{Lane: busy.Lane, Why: busy.Error(), Claim: consul.ClaimKey(busy.Lane, busy.Service)}, true
+		return tui.Refusal{Lane: busy.Lane, Why: busy.Error(), Claim: consul.ClaimKey(busy.Lane, busy.Service), Here: true}, true
 	case errors.As(err, &far) && far.Code == http.StatusConflict && far.Service != "":
 		return tui.Refusal{Lane: far.Lane, Why: far.Text, Claim: consul.ClaimKey(far.Lane, far.Service),
 			Code: strconv.Itoa(far.Code), Relay: cmp.Or(far.Name, far.URL), Final: far.TakeOver}, true

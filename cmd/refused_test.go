@@ -28,7 +28,7 @@ func TestWhatAStartAsksAbout(t *testing.T) {
 	}{
 		{held, tui.Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by bob on desk-9", Since: "2026-03-02T13:20:00Z", Active: "2026-03-02T14:00:12Z", Claim: key}},
 		{&far, tui.Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by bob on desk-9", Since: "2026-03-02T13:20:00Z", Active: "2026-03-02T14:00:12Z", Claim: key, Relay: "relay-1:7443"}},
-		{&session.BusyError{Lane: "dev-alice", Service: "orders", PID: 4711}, tui.Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by another session on this machine (process 4711)", Claim: key}},
+		{&session.BusyError{Lane: "dev-alice", Service: "orders", PID: 4711}, tui.Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by another session on this machine (process 4711)", Claim: key, Here: true}},
 		{&no, tui.Refusal{Lane: "dev-alice", Why: no.Text, Claim: key, Code: "409", Relay: "wss://relay.test.example"}},
 		{&named, tui.Refusal{Lane: "dev-alice", Why: no.Text, Claim: key, Code: "409", Relay: "relay-1:7443"}},
 		{&taking, tui.Refusal{Lane: "dev-alice", Why: no.Text, Claim: key, Code: "409", Relay: "wss://relay.test.example", Final: true}},

@@ -23,6 +23,8 @@ type Refusal struct {
 	Claim, Code, Relay string
 	// Final says that it was to be taken over, and could not be.
 	Final bool
+	// Here says that a session of this machine holds it: one machine serves it once.
+	Here bool
 }
 
 // source is what to tell who looks after the registry or the relay, in lines of w columns
@@ -46,11 +48,12 @@ func (r *Refusal) source(t text, w int) []string {
 // Choice is what the user does about a refusal.
 type Choice struct {
 	TakeOver bool
+	Join     bool      // stand beside the holder
 	Lane     lane.Name // another one, empty: not chosen
 }
 
-// Refused asks what to do about a refusal: take over, another lane, or, with a
-// zero Choice, nothing. Its errors are those of Run.
+// Refused asks what to do about a refusal: take over, stand beside, another lane, or,
+// with a zero Choice, nothing. Its errors are those of Run.
 func Refused(ctx context.Context, r Refusal, o Options) (Choice, error) {
 	m := newRefused(r, o)
 	o.FPS = defaultFPS
@@ -137,6 +140,9 @@ func (m refused) press(msg tea.KeyMsg) refused {
 		case "t":
 			m.choice.TakeOver = !m.of.Final
 			m.done = m.choice.TakeOver
+		case "j":
+			m.choice.Join = !m.of.Here
+			m.done = m.choice.Join
 		case "n":
 			m.naming, m.fresh, m.wrong = true, true, ""
 		case "q", "esc":
@@ -224,6 +230,11 @@ func (m refused) View() string {
 		} else {
 			add(plain, "      t  take over: the other session is told, and ends")
 		}
+		if m.of.Here {
+			add(plain, "      It cannot be joined: one machine serves it once.")
+		} else {
+			add(plain, "      j  join: stand beside it, both get a part of the calls")
+		}
 		add(plain, "      n  use another lane name, "+t.clean(string(suggest(m.of.Lane)), 80)+" perhaps")
 		add(plain, "      q  quit, and leave it alone")
 		for i, l := range m.of.source(t, m.width-6) {
@@ -233,9 +244,12 @@ func (m refused) View() string {
 			add(faint, "      "+l)
 		}
 	}
-	keys := " t take over  n rename  q quit"
-	if m.of.Final {
-		keys = " n rename  q quit"
+	keys := " n rename  q quit"
+	if !m.of.Here {
+		keys = " j join " + keys
+	}
+	if !m.of.Final {
+		keys = " t take over " + keys
 	}
 	if m.naming {
 		keys = " enter start in it  esc back"

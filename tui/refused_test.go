@@ -54,6 +54,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{"", false, false, Choice{}, "t  take over", ""},
 		{"t", true, false, Choice{TakeOver: true}, "", ""},
+		{"j", true, false, Choice{Join: true}, "", ""},
 		{"q", true, false, Choice{}, "", ""},
 		{"y", false, false, Choice{}, "held by alice@desk-7", ""},
 		{"ctrl+c", true, true, Choice{}, "", ""},
@@ -82,6 +83,15 @@ func TestRefused(t *testing.T) {
 	}
 	// What a relay does not let one take is not offered again.
 	if m := pressedAt(t, relayRefusal(), Options{}, 80, 24, "t"); m.done || m.choice.TakeOver || strings.Contains(m.View(), "t take over") {
+		t.Errorf("%+v\n%s", m.choice, m.View())
+	}
+	if m := pressedAt(t, relayRefusal(), Options{}, 80, 24, "j"); !m.choice.Join {
+		t.Errorf("it may be joined: %+v", m.choice)
+	}
+	// Beside a session of the same machine there is no place.
+	here := relayRefusal()
+	here.Here = true
+	if m := pressedAt(t, here, Options{}, 80, 24, "j"); m.done || m.choice.Join || strings.Contains(m.View(), "j join") || !strings.Contains(m.View(), "It cannot be joined") {
 		t.Errorf("%+v\n%s", m.choice, m.View())
 	}
 	if m := pressedAt(t, relayRefusal(), Options{}, 80, 24, "n", "enter"); m.choice.Lane != "dev-alice-2" {
@@ -151,7 +161,7 @@ func TestGoldenRefused(t *testing.T) {
 	for _, s := range nasty {
 		for _, size := range [][2]int{{80, 24}, {20, 5}, {1, 1}} {
 			m := pressed(t, size[0], size[1], "n")
-			m.of = Refusal{Lane: lane.Name(s), Why: s, Since: s + "x", Active: s, Claim: s, Code: s, Relay: s, Final: len(s)%2 == 0}
+			m.of = Refusal{Lane: lane.Name(s), Why: s, Since: s + "x", Active: s, Claim: s, Code: s, Relay: s, Final: len(s)%2 == 0, Here: len(s)%3 == 0}
 			m.line = m.line.insert([]rune(s))
 			m.wrong = s
 			for _, naming := range []bool{true, false} {

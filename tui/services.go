@@ -18,7 +18,7 @@ import (
 // wide as what is in it, within limits.
 func (m *model) serviceLines(n int) []string {
 	most := [...]int{24, 22, 18, 36, 6, 6, 6, 60}
-	rows := [][len(most)]string{{"SERVICE", "LOCAL", "STATE", "EXPOSED VIA", "  IN/s", " OUT/s", "   ERR", "FALLBACKS (" + m.graphWindow() + ")"}}
+	rows := [][len(most)]string{{"SERVICE", "LOCAL", "STATE", "EXPOSED VIA", "  IN/s", " OUT/s", "   ERR", "FALLBACKS (last " + m.graphWindow() + ")"}}
 	looks := []class{faint}
 	t, services := m.fixed.text, m.status.Services
 	for _, s := range services[:min(len(services), n-1)] {
