@@ -24,6 +24,7 @@ import (
 type resent struct {
 	method string
 	url    *url.URL
+	target string // of its server, as it was written
 	fields []traffic.Field
 	body   []byte
 	sized  bool // it says how long its body is, though there is none
@@ -40,7 +41,7 @@ func newResent(ctx context.Context, e *traffic.Exchange, tag string) (*resent, e
 	if err != nil {
 		return nil, err
 	}
-	r := &resent{method: checked.Method, url: checked.URL, fields: traffic.AskedFields(e),
+	r := &resent{method: checked.Method, url: checked.URL, target: traffic.TargetOf(checked.Method, traffic.AskedURL(e)), fields: traffic.AskedFields(e),
 		sized: e.ReqHeader.Get("Content-Length") != ""}
 	if body != nil {
 		r.body = e.ReqBody.Bytes
@@ -121,9 +122,12 @@ func (r *resent) by(ctx context.Context, proxy string, roots *x509.CertPool) (*h
 
 // over sends the request over a connection to a proxy: with https through a tunnel.
 func (r *resent) over(ctx context.Context, conn net.Conn, roots *x509.CertPool) (*http.Response, error) {
-	target := r.url.Scheme + "://" + r.url.Host + r.url.RequestURI()
+	target := r.url.Scheme + "://" + r.url.Host
+	if r.target != "*" { // a proxy is asked for that without a path (RFC 9112, 3.2.4)
+		target += r.target
+	}
 	if r.url.Scheme == "https" {
-		target = r.url.RequestURI()
+		target = r.target
 		host := r.url.Host
 		if r.url.Port() == "" {
 			host = net.JoinHostPort(r.url.Hostname(), "443")

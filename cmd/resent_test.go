@@ -69,6 +69,16 @@ func TestWhatIsSentAgainIsWhatCame(t *testing.T) {
 	if got := <-heads; !strings.Contains(got, "\r\nContent-Length: 0\r\n") {
 		t.Errorf("a body of no bytes: %q", got)
 	}
+	// What is asked for stays as it was written.
+	for _, c := range [][3]string{{"OPTIONS", "http://orders*", "http://orders"}, {"OPTIONS", "http://orders/", "http://orders/"}, {"GET", "http://orders/a|b//c%2f?d|e[]", "http://orders/a|b//c%2f?d|e[]"},
+		{"GET", "http://orders", "http://orders/"}, {"GET", "http://orders/a b", "http://orders/a%20b"}} {
+		if _, err := d.Send(t.Context(), &traffic.Exchange{Method: c[0], URL: c[1]}, ""); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-heads; !strings.HasPrefix(got, c[0]+" "+c[2]+" HTTP/1.1\r\nHost: orders\r\n") {
+			t.Errorf("%s %s: %q", c[0], c[1], got)
+		}
+	}
 	e.ReqHeader = traffic.HeadText("x-silent: 1\r\n")
 	a, err := d.Send(t.Context(), &e, "")
 	if <-heads; err != nil || a.Err != "the connection ended without an answer" {

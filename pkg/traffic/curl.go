@@ -71,15 +71,38 @@ func AskedFields(e *Exchange) []Field {
 // AskedURL is the URL by which the request reaches the same service through a
 // session's proxy: what came to a guard was asked by the guard's address.
 func AskedURL(e *Exchange) string {
-	if e.Front != FrontGuard || e.Service == "" {
+	scheme, rest, ok := strings.Cut(e.URL, "://")
+	if !ok {
 		return e.URL
 	}
-	scheme, rest, _ := strings.Cut(e.URL, "://")
-	at := strings.IndexAny(rest, "/?#")
-	if at < 0 {
-		return scheme + "://" + e.Service
+	host, path := rest, ""
+	if at := strings.IndexAny(rest, "/?#"); at >= 0 {
+		host, path = rest[:at], rest[at:]
+	} else if e.Method == "OPTIONS" {
+		host = strings.TrimSuffix(rest, "*") // asked of the whole server: a URL without a path
 	}
-	return scheme + "://" + e.Service + rest[at:]
+	if e.Front == FrontGuard && e.Service != "" {
+		host = e.Service
+	}
+	return scheme + "://" + host + path
+}
+
+// TargetOf is what a request with a URL asks its server for, as it stands there: net/url
+// would write some characters another way, and curl leaves out what is behind a #. An
+// OPTIONS without a path is about the whole server (RFC 9112, 3.2.4).
+func TargetOf(method, url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	rest = strings.ReplaceAll(rest, " ", "%20") // HTTP/2 lets one through, and a line of HTTP/1 ends there
+	at := strings.IndexAny(rest, "/?#")
+	switch {
+	case at < 0 && method == "OPTIONS":
+		return "*"
+	case at < 0:
+		return "/"
+	case rest[at] != '/':
+		return "/" + rest[at:]
+	}
+	return rest[at:]
 }
 
 // Curl is a line for a POSIX shell, and for fish, that sends an exchange's request
@@ -153,6 +176,12 @@ func Curl(e *Exchange, o CurlOptions) (string, error) {
 		if !has[strings.ToLower(name)] && (name != "Content-Type" || len(body) > 0) {
 			add("-H", name+":")
 		}
+	}
+	if target := TargetOf(e.Method, url); target == "*" || strings.Contains(target, "#") {
+		if o.Proxy != "" && strings.HasPrefix(url, "http://") { // which is asked with the whole URL
+			target = url
+		}
+		add("--request-target", target)
 	}
 	pipe := ""
 	if len(body) > 0 {

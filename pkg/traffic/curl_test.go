@@ -28,13 +28,15 @@ var shells = []string{"sh", "dash", "bash", "fish"}
 // TestCurlSendsTheSameRequest pastes lines into shells.
 func TestCurlSendsTheSameRequest(t *testing.T) {
 	got := make(chan asked, 1)
-	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
 		got <- asked{r.Method, r.RequestURI, r.Header, b}
 	}))
+	srv.Config.DisableGeneralOptionsHandler = true // an OPTIONS * is ours too
+	srv.Start()
 	defer srv.Close()
 	all := make([]byte, 256)
 	for i := range all {
@@ -67,6 +69,15 @@ func TestCurlSendsTheSameRequest(t *testing.T) {
 		{"without a body", "DELETE", "/x", "", ""},
 		{"head", "HEAD", "/x", "Accept: */*\r\n", ""},
 		{"longer than curl sends at once", "POST", "/", "Content-Type: text/plain\r\n", strings.Repeat("0123456789abcde\n", 4000)},
+		{"semicolons", "GET", "/a;b=c?d;e", "X-A: a;b\r\nX-B: ;\r\nX-C: a;\r\nX-D:\r\nX-D: ;a\r\n", ""},
+		{"the whole server", "OPTIONS", "*", "Accept: */*\r\n", ""},
+		{"options of a path", "OPTIONS", "/", "Origin: http://a.test\r\nAccess-Control-Request-Method: PUT\r\n", ""},
+		{"what looks like a fragment", "GET", "/a?b#c#d", "", ""},
+		{"expects", "POST", "/", "Expect: 100-continue\r\nContent-Type: x\r\n", strings.Repeat("a", 2000)},
+		{"without a length", "POST", "/", "Transfer-Encoding: chunked\r\nContent-Type: x\r\n", "abc"},
+		{"no body, and a type", "POST", "/", "Content-Type: x\r\n", ""},
+		{"cookies", "GET", "/", "Cookie: a=\"1\"; b='2'; c=$HOME\r\nCookie: d=@/etc/passwd\r\n", ""},
+		{"a method of one's own", "PURGE", "/x", "", ""},
 		{"of the connection", "GET", "/", "Connection: close, X-Hop\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\nX-A: 1\r\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,6 +166,35 @@ func TestCurlOfAGuard(t *testing.T) {
 		if line, err := Curl(&e, CurlOptions{}); err != nil || line != "curl -g --path-as-is "+c.want {
 			t.Errorf("%q, %v", line, err)
 		}
+	}
+}
+
+// By a proxy the target is the whole URL, where curl would write it otherwise too.
+func TestCurlTargets(t *testing.T) {
+	for _, c := range []struct{ method, url, want string }{
+		{"OPTIONS", "http://orders", "-X OPTIONS -H User-Agent: -H Accept: --request-target http://orders http://orders"},
+		{"OPTIONS", "http://orders*", "-X OPTIONS -H User-Agent: -H Accept: --request-target http://orders http://orders"},
+		{"OPTIONS", "https://orders", "-X OPTIONS -H User-Agent: -H Accept: --request-target '*' https://orders"},
+		{"OPTIONS", "http://orders/", "-X OPTIONS -H User-Agent: -H Accept: http://orders/"},
+		{"GET", "http://orders/a?token=x#y", "-H User-Agent: -H Accept: --request-target 'http://orders/a?token=***#y' 'http://orders/a?token=***#y'"},
+		{"GET", "http://orders", "-H User-Agent: -H Accept: http://orders"},
+	} {
+		e := Exchange{Method: c.method, URL: c.url}
+		if line, err := Curl(&e, CurlOptions{Proxy: "http://p"}); err != nil || line != "curl -g --path-as-is -x http://p --noproxy '' "+c.want {
+			t.Errorf("%q, %v", line, err)
+		}
+	}
+	for _, c := range [][3]string{{"OPTIONS", "http://h", "*"}, {"GET", "http://h", "/"}, {"GET", "http://h?a", "/?a"}, {"GET", "http://h/a b", "/a%20b"}, {"OPTIONS", "http://h?a", "/?a"}, {"GET", "http://h/a|b//c?d|e#f", "/a|b//c?d|e#f"}} {
+		if got := TargetOf(c[0], c[1]); got != c[2] {
+			t.Errorf("%s %s asks for %q", c[0], c[1], got)
+		}
+	}
+	e := Exchange{Front: FrontGuard, Method: "OPTIONS", URL: "http://10.2.0.77:40117*", Service: "orders"}
+	if got := AskedURL(&e); got != "http://orders" {
+		t.Errorf("a guard's: %s", got)
+	}
+	if got := PathOf(&e); got != "*" {
+		t.Errorf("its path: %s", got)
 	}
 }
 

@@ -397,6 +397,9 @@ func PathOf(e *Exchange) string {
 		}
 		return rest[i:]
 	}
+	if e.Method == "OPTIONS" && strings.HasSuffix(rest, "*") { // of the whole server
+		return "*"
+	}
 	return "/"
 }
 
