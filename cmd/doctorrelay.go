@@ -55,9 +55,11 @@ func (d *diagnosis) checkRelay(ctx context.Context) []doctor.Finding {
 	}
 	if err != nil {
 		r.Err = session.ExplainRelay(by.URL, err)
-		_, r.Do, _ = ladder(r.Err)
 		var no *session.RelayRefusedError
-		r.Full = errors.As(r.Err, &no) && no.Code == 429
+		if errors.As(r.Err, &no) {
+			no.ByCertificate, r.Full = text == "", no.Code == 429
+		}
+		_, r.Do, _ = ladder(r.Err)
 	}
 	if !got.Clock.IsZero() {
 		t.Now = got.Clock

@@ -268,8 +268,14 @@ func untrustedHint(e *tunnel.CertificateError) string {
 func refusedHint(e *session.RelayRefusedError) string {
 	switch e.Code {
 	case 401:
+		if e.ByCertificate {
+			return "relay_cert_file names what was shown, and no token: a new certificate is made by whoever runs its authority, a token by whoever runs the relay (lane relay token create --user NAME)"
+		}
 		return "a new token is made by whoever runs the relay: lane relay token create --user NAME"
 	case 403:
+		if e.ByCertificate {
+			return "a certificate alone is good for the lanes dev-NAME and dev-NAME-* of its common name; a token says more: lane relay token create --user NAME --lanes … --services …"
+		}
 		if !e.Claim {
 			return "the common name of the certificate in relay_cert_file has to be the user of the token"
 		}

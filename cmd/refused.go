@@ -55,7 +55,7 @@ func refusal(err error) (tui.Refusal, bool) {
 		return tui.Refusal{Lane: busy.Lane, Why: busy.Error(), Claim: consul.ClaimKey(busy.Lane, busy.Service), Here: true}, true
 	case errors.As(err, &far) && far.Code == http.StatusConflict && far.Service != "":
 		return tui.Refusal{Lane: far.Lane, Why: far.Text, Claim: consul.ClaimKey(far.Lane, far.Service),
-			Code: strconv.Itoa(far.Code), Relay: cmp.Or(far.Name, far.URL), Final: far.TakeOver}, true
+			Code: strconv.Itoa(far.Code), Relay: cmp.Or(far.Name, far.URL), Request: far.Request, Final: far.TakeOver}, true
 	}
 	return tui.Refusal{}, false
 }

@@ -20,6 +20,8 @@ func TestWhatAStartAsksAbout(t *testing.T) {
 	far.Held.Relay = "relay-1:7443"
 	no := session.RelayRefusedError{URL: "wss://relay.test.example", Code: 409, Text: "orders in lane dev-alice is held by bob on desk-9", Lane: "dev-alice", Service: "orders"}
 	named, taking, token := no, no, no
+	numbered := no
+	numbered.Request = "KVN3X7QW2ABC"
 	named.Name, taking.TakeOver, token.Code = "relay-1:7443", true, 403
 	tunnel := session.RelayRefusedError{Code: 409, Text: "a newer link of this agent is there"}
 	for i, c := range []struct {
@@ -31,6 +33,7 @@ func TestWhatAStartAsksAbout(t *testing.T) {
 		{&session.BusyError{Lane: "dev-alice", Service: "orders", PID: 4711}, tui.Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by another session on this machine (process 4711)", Claim: key, Here: true}},
 		{&no, tui.Refusal{Lane: "dev-alice", Why: no.Text, Claim: key, Code: "409", Relay: "wss://relay.test.example"}},
 		{&named, tui.Refusal{Lane: "dev-alice", Why: no.Text, Claim: key, Code: "409", Relay: "relay-1:7443"}},
+		{&numbered, tui.Refusal{Lane: "dev-alice", Why: no.Text, Claim: key, Code: "409", Relay: "wss://relay.test.example", Request: "KVN3X7QW2ABC"}},
 		{&taking, tui.Refusal{Lane: "dev-alice", Why: no.Text, Claim: key, Code: "409", Relay: "wss://relay.test.example", Final: true}},
 		{&token, tui.Refusal{}},
 		{&tunnel, tui.Refusal{}},

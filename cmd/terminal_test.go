@@ -45,7 +45,7 @@ func cmdTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	w, h, _ := strings.Cut(args[1], "x")
 	first := len(worldOf(ts).terminals) == 0
 	words := []string{"new-session", "-d", "-s", args[0], "-x", w, "-y", h}
-	for _, k := range []string{"LANE_OWNER", "LANE_RUNTIME_DIR"} {
+	for _, k := range []string{"LANE_OWNER", "LANE_RUNTIME_DIR", "LANE_STATE_DIR", "LANE_RELAY", "LANE_RELAY_TOKEN_FILE"} {
 		words = append(words, "-e", k+"="+ts.Getenv(k))
 	}
 	out, err := tmux(ts, append(append(words, "--"), args[2:]...)...)

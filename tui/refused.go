@@ -21,6 +21,8 @@ type Refusal struct {
 	// Claim is its key in the registry, Code what a relay has answered, and Relay the name
 	// of that one, or of the one that holds the claim for its owner; empty: there is none.
 	Claim, Code, Relay string
+	// Request is the id by which the relay's audit log has it; empty: there is none.
+	Request string
 	// Final says that it was to be taken over, and could not be.
 	Final bool
 	// Here says that a session of this machine holds it: one machine serves it once.
@@ -31,7 +33,7 @@ type Refusal struct {
 // if each of its parts fits into one.
 func (r *Refusal) source(t text, w int) []string {
 	var lines []string
-	for _, p := range [][2]string{{"code ", r.Code}, {"relay ", r.Relay}, {"claim ", r.Claim}} {
+	for _, p := range [][2]string{{"code ", r.Code}, {"relay ", r.Relay}, {"request ", r.Request}, {"claim ", r.Claim}} {
 		if p[1] == "" {
 			continue
 		}

@@ -18,7 +18,7 @@ func heldRefusal() Refusal {
 // relayRefusal is a relay's no, to a session that wanted to take over.
 func relayRefusal() Refusal {
 	return Refusal{Lane: "dev-alice", Why: "orders in lane dev-alice is held by bob on desk-9 since 2026-03-02T13:20:00Z (by their clock)", Claim: "lane/declared/dev-alice/orders",
-		Code: "409", Relay: "relay-1:7443", Final: true}
+		Code: "409", Relay: "relay-1:7443", Request: "KVN3X7QW2ABC", Final: true}
 }
 
 // pressed is a refusal's screen after keys.
@@ -108,13 +108,17 @@ func TestRefused(t *testing.T) {
 func TestTheSourceOfARefusal(t *testing.T) {
 	r := relayRefusal()
 	for w, want := range map[int]string{
-		80: "code 409   relay relay-1:7443   claim lane/declared/dev-alice/orders",
-		66: "code 409   relay relay-1:7443|claim lane/declared/dev-alice/orders",
-		20: "code 409|relay relay-1:7443|claim lane/declared/dev-alice/orders",
+		96: "code 409   relay relay-1:7443   request KVN3X7QW2ABC   claim lane/declared/dev-alice/orders",
+		74: "code 409   relay relay-1:7443   request KVN3X7QW2ABC|claim lane/declared/dev-alice/orders",
+		20: "code 409|relay relay-1:7443|request KVN3X7QW2ABC|claim lane/declared/dev-alice/orders",
 	} {
 		if got := strings.Join(r.source(text{}, w), "|"); got != want {
 			t.Errorf("%d columns: %s", w, got)
 		}
+	}
+	r.Request = "" // of a relay that does not say it
+	if got := strings.Join(r.source(text{}, 80), "|"); got != "code 409   relay relay-1:7443   claim lane/declared/dev-alice/orders" {
+		t.Error(got)
 	}
 	if got := (&Refusal{Why: "x"}).source(text{}, 80); got != nil {
 		t.Errorf("%q", got)

@@ -519,8 +519,8 @@ func (a *Agent) told(l *agentLink, msg message) {
 		if wait := a.shown[msg.Seq]; wait != nil {
 			delete(a.shown, msg.Seq)
 			var err error
-			if msg.Code != 0 {
-				err = &Refusal{Code: msg.Code, Text: msg.Text}
+			if no := msg.refusal(false); no != nil {
+				err = no
 			}
 			wait <- answer{err: err}
 			break
@@ -530,8 +530,8 @@ func (a *Agent) told(l *agentLink, msg message) {
 				continue
 			}
 			var err error
-			if msg.Code != 0 {
-				err = &Refusal{Code: msg.Code, Text: msg.Text, Claim: true}
+			if no := msg.refusal(true); no != nil {
+				err = no
 			}
 			switch {
 			case w.releasing:
@@ -554,7 +554,7 @@ func (a *Agent) told(l *agentLink, msg message) {
 		}
 	case msgLost:
 		if w := a.wants[msg.ID]; w != nil {
-			err := &Refusal{Code: msg.Code, Text: msg.Text, Claim: true}
+			err := &Refusal{Code: msg.Code, Text: msg.Text, Claim: true, Request: requestID(msg.Facts[factRequest])}
 			w.answer(answer{err: err})
 			delete(a.wants, msg.ID)
 			events = append(events, Event{What: ClaimLost, Claim: w.claim, Err: err})
@@ -625,7 +625,7 @@ func (a *Agent) DialOut(ctx context.Context, o Out) (Stream, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { s.Abort(499, "nobody waits any more") })
 	var no Refusal
-	err = readFrame(s, maxHeader, &no)
+	err = readOpen(s, maxHeader, &no)
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}

@@ -219,10 +219,9 @@ func (c *claim) up(o op, now held) {
 	}
 	answer := message{Type: msgAnswer, Seq: o.seq}
 	if no := contested(now, h, o.claim); no != nil {
-		answer.Code, answer.Text = no.Code, no.Text
 		o.link.forget(o.claim.ID)
 		c.relay.denied(h, o.link.remote, &o.claim, no)
-		o.link.send(answer)
+		o.link.send(answer.refused(no))
 		c.audit("claim refused", h, no)
 		return
 	}
@@ -241,11 +240,10 @@ func (c *claim) up(o op, now held) {
 	if err != nil {
 		c.set(now)
 		no := asRefusal(err, 503)
-		answer.Code, answer.Text = no.Code, clip(no.Text, 900)
 		if !(now.up && now.link == o.link) {
 			o.link.forget(o.claim.ID)
 		}
-		o.link.send(answer)
+		o.link.send(answer.refused(no))
 		c.audit("claim refused", h, no)
 		return
 	}
@@ -278,7 +276,7 @@ func (c *claim) end(o op, now held, h Holder) {
 	}
 	o.link.forget(o.claim.ID)
 	if no != nil {
-		answer.Code, answer.Text = no.Code, clip(no.Text, 900)
+		answer = answer.refused(no)
 		c.audit("claim refused", h, no)
 	}
 	o.link.send(answer)
@@ -313,7 +311,7 @@ func (c *claim) renew(l *link, now held) {
 func (c *claim) audit(what string, h Holder, no *Refusal) {
 	args := []any{"lane", c.key.lane, "service", c.key.service, "subject", h.Subject, "agent", h.Agent, "host", h.Host, "generation", h.Generation}
 	if no != nil {
-		args = append(args, "status", no.Code, "text", no.Text)
+		args = append(args, "status", no.Code, "text", no.Text, "request", no.Request)
 	}
 	c.relay.log.Info(what, args...)
 }
@@ -338,7 +336,7 @@ func contested(now held, h Holder, c Claim) *Refusal {
 func (c *claim) tell(h held, why *Refusal) {
 	if h.link != nil {
 		h.link.forget(h.claim.ID)
-		h.link.send(message{Type: msgLost, ID: h.claim.ID, Code: why.Code, Text: clip(why.Text, 900)})
+		h.link.send(message{Type: msgLost, ID: h.claim.ID}.refused(why))
 	}
 }
 

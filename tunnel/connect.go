@@ -173,7 +173,7 @@ func (a *Agent) connect(ctx context.Context, generation uint64) (*agentLink, err
 	// none.
 	stop := context.AfterFunc(ctx, func() { _ = l.control.sess.Close() })
 	var msg message
-	err = readFrame(l.streams[0], maxMessage, &msg)
+	err = readOpen(l.streams[0], maxMessage, &msg)
 	stop()
 	if err == nil && msg.Type != msgReady {
 		err = fmt.Errorf("%q instead of %q", msg.Type, msgReady)
@@ -321,7 +321,7 @@ func (a *Agent) failed(err error, resp *http.Response) error {
 	if said == "" || strings.HasPrefix(said, "<") { // a page of something between
 		said = "no relay answers there, but something that says " + resp.Status
 	}
-	return &Refusal{Code: resp.StatusCode, Text: said}
+	return &Refusal{Code: resp.StatusCode, Text: said, Request: requestID(resp.Header.Get(requestField))}
 }
 
 // run serves the link until it ends.

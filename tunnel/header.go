@@ -177,19 +177,39 @@ func frame(v any, most int) ([]byte, error) {
 	return slices.Concat(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b), nil
 }
 
-// readFrame reads no byte beyond the frame's end.
+// readFrame reads no byte beyond the frame's end. It is for what an agent asks for, and for
+// the header that leads a stream to a claim: there a field that is not known could mean
+// everything.
 func readFrame(r io.Reader, most int, into any) error {
+	b, err := readBytes(r, most)
+	if err != nil {
+		return err
+	}
+	return strict(b, into)
+}
+
+// readOpen is readFrame for what a relay answers: a newer one may have more to say, and
+// what it says nothing is dialled by.
+func readOpen(r io.Reader, most int, into any) error {
+	b, err := readBytes(r, most)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, into)
+}
+
+func readBytes(r io.Reader, most int) ([]byte, error) {
 	var size [2]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return err
+		return nil, err
 	}
 	n := int(binary.BigEndian.Uint16(size[:]))
 	if n > most {
-		return fmt.Errorf("a frame of %d bytes, want at most %d", n, most)
+		return nil, fmt.Errorf("a frame of %d bytes, want at most %d", n, most)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(r, b); err != nil {
-		return fmt.Errorf("a frame of %d bytes: %w", n, err)
+		return nil, fmt.Errorf("a frame of %d bytes: %w", n, err)
 	}
-	return strict(b, into)
+	return b, nil
 }

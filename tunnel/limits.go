@@ -316,7 +316,10 @@ func (l *link) spend(n int) {
 	})
 }
 
+// shown is what the identity has shown, in a word.
+func (i *Identity) shown() string { return cmp.Or(i.Shown, "token") }
+
 // usedUp says that a token has moved all that it may.
 func (r *Relay) usedUp(h Holder) string {
-	return fmt.Sprintf("the token of %s has moved %d bytes, which is all that one may here", h.Subject, r.conf.Limits.Volume)
+	return fmt.Sprintf("the %s of %s has moved %d bytes, which is all that one may here", h.shown(), h.Subject, r.conf.Limits.Volume)
 }

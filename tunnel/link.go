@@ -229,7 +229,7 @@ func (l *link) lasts(control, bulk *mux) bool {
 	case <-bulk.sess.Done():
 	case <-l.quit:
 	case <-expired:
-		l.end(refuse(401, "the token of %s has expired", h.Subject))
+		l.end(refuse(401, "the %s of %s has expired", h.shown(), h.Subject))
 	}
 	return false
 }
@@ -252,8 +252,7 @@ func (l *link) renew(m *mux, msg message) {
 		err = no
 	}
 	if err != nil {
-		no := asRefusal(err, 503)
-		answer.Code, answer.Text = no.Code, clip(no.Text, 900)
+		answer = answer.refused(asRefusal(err, 503))
 		return
 	}
 	l.mu.Lock()
@@ -325,7 +324,7 @@ func (l *link) told(m *mux, msg message) {
 	case msgClaim:
 		if err := l.ask(msg); err != nil {
 			r.denied(l.who(), l.remote, msg.Claim, err)
-			m.send(message{Type: msgAnswer, Seq: msg.Seq, Code: err.Code, Text: err.Text})
+			m.send(message{Type: msgAnswer, Seq: msg.Seq}.refused(err))
 		}
 	case msgRelease:
 		l.mu.Lock()

@@ -390,11 +390,19 @@ func (m *mux) write(control rawStream) {
 	}
 }
 
+// hear reads a message of the other end.
+func (m *mux) hear(control rawStream, msg *message) error {
+	if m.odd {
+		return readOpen(control, maxMessage, msg)
+	}
+	return readFrame(control, maxMessage, msg)
+}
+
 func (m *mux) read(control rawStream) {
 	defer func() { _ = m.sess.Close() }()
 	for {
 		var msg message
-		if err := readFrame(control, maxMessage, &msg); err != nil {
+		if err := m.hear(control, &msg); err != nil {
 			if !m.ended() {
 				m.log.Warn("a message of the other end", "peer", m.peer, "err", err)
 			}

@@ -24,6 +24,7 @@ import (
 type Identity struct {
 	Subject string    // whose limits count
 	TokenID string    // what a revocation names
+	Shown   string    // what that is, in a word; empty: a token
 	Expires time.Time // the link is closed then; zero: never
 	Private any       // the Authority's own
 }
@@ -102,8 +103,10 @@ type RelayConfig struct {
 	// one goes on with. It must not block.
 	Admitted func(h Holder, remote net.Addr, renewed bool)
 	// Denied, if not nil, is told of what the relay itself refuses, after the Authority
-	// has let the token in: a link or a new token, or a claim. It must not block.
-	Denied func(h Holder, remote net.Addr, c *Claim, no *Refusal)
+	// has let the token in: a link or a new token, or a claim. It returns the id by which
+	// it has written that down, which whoever asked is told; empty: it has not. It must
+	// not block.
+	Denied func(h Holder, remote net.Addr, c *Claim, no *Refusal) (request string)
 	// Unproven, if not nil, is told of who shows no client certificate that TLS takes. It
 	// must not block.
 	Unproven func(remote net.Addr, no *Refusal)
@@ -282,7 +285,10 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if !r.knocks.Allow() { // anybody can knock, and a disk is not endless
 			level = slog.LevelDebug
 		}
-		r.log.Log(req.Context(), level, "tunnel refused", "remote", req.RemoteAddr, "status", no.Code, "text", no.Text)
+		r.log.Log(req.Context(), level, "tunnel refused", "remote", req.RemoteAddr, "status", no.Code, "text", no.Text, "request", no.Request)
+		if no.Request != "" {
+			w.Header().Set(requestField, no.Request)
+		}
 		http.Error(w, clip(no.Text, 900), no.Code)
 	}
 }
@@ -323,8 +329,9 @@ func (r *Relay) upgrade(w http.ResponseWriter, req *http.Request) error {
 	h := Holder{Identity: id, Agent: hi.Agent, Install: hi.Install, Host: hi.Host, Generation: hi.Generation}
 	l, err := r.link(h, hi.Part, conn.RemoteAddr(), cred.Peer)
 	if err != nil {
-		r.denied(h, conn.RemoteAddr(), nil, asRefusal(err, 503))
-		return err
+		no := asRefusal(err, 503)
+		r.denied(h, conn.RemoteAddr(), nil, no)
+		return no
 	}
 	ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
@@ -347,7 +354,7 @@ func (r *Relay) admitted(h Holder, remote net.Addr, renewed bool) {
 
 func (r *Relay) denied(h Holder, remote net.Addr, c *Claim, no *Refusal) {
 	if r.conf.Denied != nil {
-		r.conf.Denied(h, remote, c, no)
+		no.Request = r.conf.Denied(h, remote, c, no)
 	}
 }
 

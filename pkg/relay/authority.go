@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -32,10 +33,9 @@ func (a authority) Authenticate(_ context.Context, c tunnel.Credentials) (tunnel
 	g, err := a.r.admit(c)
 	if err != nil {
 		a.r.o.Figures.refused.Add(1)
-		a.r.turnedAway(c.Remote, err)
-		return tunnel.Identity{}, err
+		return tunnel.Identity{}, numbered(err, a.r.turnedAway(c.Remote, err))
 	}
-	return tunnel.Identity{Subject: g.User, TokenID: g.ID, Expires: g.Expires.Add(expireGrace), Private: g}, nil
+	return tunnel.Identity{Subject: g.User, TokenID: g.ID, Shown: shownWord(g.ID), Expires: g.Expires.Add(expireGrace), Private: g}, nil
 }
 
 // admitted hears of who has a tunnel, or goes on with another token.
@@ -47,15 +47,31 @@ func (r *relay) admitted(h tunnel.Holder, remote net.Addr, renewed bool) {
 	r.o.Audit.Info(msg, "user", h.Subject, "token", h.TokenID, "host", h.Host, "remote", remote.String())
 }
 
+// newRequest is an id of something that was refused: whoever was refused is told it, and
+// the audit log has it.
+func newRequest() string { return rand.Text()[:12] }
+
+// numbered is a refusal that says by which id it was written down.
+func numbered(err error, request string) *tunnel.Refusal {
+	no := tunnel.Refusal{Code: http.StatusServiceUnavailable, Text: err.Error()}
+	var is *tunnel.Refusal
+	if errors.As(err, &is) {
+		no = *is
+	}
+	no.Request = request
+	return &no
+}
+
 // denied hears of what the tunnel refuses to who has a good token.
-func (r *relay) denied(h tunnel.Holder, remote net.Addr, c *tunnel.Claim, no *tunnel.Refusal) {
+func (r *relay) denied(h tunnel.Holder, remote net.Addr, c *tunnel.Claim, no *tunnel.Refusal) (request string) {
 	r.o.Figures.refused.Add(1)
 	who := []any{"user", h.Subject, "token", h.TokenID, "host", h.Host}
 	if c == nil {
-		r.turnedAway(remote, no, who...)
-		return
+		return r.turnedAway(remote, no, who...)
 	}
-	r.o.Audit.With(who...).Warn("refused", "lane", c.Lane, "service", c.Service, "kind", string(c.Kind), "install", h.Install, "why", no.Text)
+	request = newRequest()
+	r.o.Audit.With(who...).Warn("refused", "lane", c.Lane, "service", c.Service, "kind", string(c.Kind), "install", h.Install, "why", no.Text, "request", request)
+	return request
 }
 
 // unproven hears of who has no client certificate that is taken.
@@ -65,17 +81,20 @@ func (r *relay) unproven(remote net.Addr, no *tunnel.Refusal) {
 }
 
 // turnedAway writes down who was not let in. Anybody can knock, and as often as he likes:
-// beyond one a second, and 60 at once, they are only counted.
-func (r *relay) turnedAway(remote net.Addr, err error, who ...any) {
+// beyond one a second, and 60 at once, they are only counted. It returns the id by which
+// it is written down, empty if it is not.
+func (r *relay) turnedAway(remote net.Addr, err error, who ...any) (request string) {
 	if !r.knocks.Allow() {
 		r.unsaid.Add(1)
-		return
+		return ""
 	}
+	request = newRequest()
 	args := append([]any{"remote", remote.String(), "why", reason(err)}, who...)
 	if n := r.unsaid.Swap(0); n > 0 {
 		args = append(args, "unsaid", n)
 	}
-	r.o.Audit.Warn("turned away", args...)
+	r.o.Audit.Warn("turned away", append(args, "request", request)...)
+	return request
 }
 
 // expireGrace is when a tunnel whose token has ended is cut at the latest; before that
@@ -175,16 +194,18 @@ func (a authority) Up(ctx context.Context, h tunnel.Holder, c tunnel.Claim) (map
 	note := r.o.Audit.With("user", h.Subject, "token", h.TokenID, "lane", c.Lane, "service", c.Service, "kind", string(c.Kind), "host", h.Host, "install", h.Install)
 	if c.End {
 		if err := r.yield(ctx, h, c); err != nil {
-			note.Error("gone", "why", string(tunnel.Released), "error", err.Error())
-			return nil, err
+			request := newRequest()
+			note.Error("gone", "why", string(tunnel.Released), "error", err.Error(), "request", request)
+			return nil, numbered(err, request)
 		}
 		return nil, nil
 	}
 	e, err := r.up(ctx, h, c)
 	if err != nil {
 		r.o.Figures.refused.Add(1)
-		note.Warn("refused", "why", reason(err))
-		return nil, err
+		request := newRequest()
+		note.Warn("refused", "why", reason(err), "request", request)
+		return nil, numbered(err, request)
 	}
 	answer := e.answer()
 	note.Info("up", "registered", answer[facts.Registered], "address", answer[facts.Address])

@@ -47,7 +47,7 @@ func Expose(ctx context.Context, o ExposeOptions) error {
 	lost := make(chan error, 1)
 	shown := &shownToken{o: &o}
 	agent, err := tunnel.NewAgent(tunnel.AgentConfig{
-		URL: o.Relay.URL, Pin: o.Relay.Pin, Roots: o.Relay.Roots, Token: shown.get, Proxy: o.Relay.Proxy, Client: o.Relay.Client,
+		URL: o.Relay.URL, Pin: o.Relay.Pin, Roots: o.Relay.Roots, Token: shown.getFor(l), Proxy: o.Relay.Proxy, Client: o.Relay.Client,
 		Install: o.Install, Host: o.Host, Log: o.Log,
 		Handle: func(ctx context.Context, _ tunnel.Claim, _ tunnel.Header, st tunnel.Stream) {
 			conn, err := dialLocal(ctx, o.Local)
@@ -169,6 +169,19 @@ func (t *shownToken) get(ctx context.Context) (string, error) {
 		t.mu.Unlock()
 	}
 	return text, err
+}
+
+// getFor is get that lets a link know what was shown.
+func (t *shownToken) getFor(l *link) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		text, err := t.get(ctx)
+		if err == nil {
+			l.mu.Lock()
+			l.read, l.asked = text, true
+			l.mu.Unlock()
+		}
+		return text, err
+	}
 }
 
 // taken notes that the relay has taken the token that was read last.

@@ -37,10 +37,18 @@ type RelayRefusedError struct {
 	Service string
 	// TakeOver says that it was asked for with that.
 	TakeOver bool
+	// Request is the id by which the relay's audit log has it; empty: it does not say.
+	Request string
+	// ByCertificate says that a client certificate alone was shown, and no token.
+	ByCertificate bool
 }
 
 func (e *RelayRefusedError) Error() string {
-	return fmt.Sprintf("the relay at %s refuses it: %s", e.URL, e.Text)
+	s := fmt.Sprintf("the relay at %s refuses it: %s", e.URL, e.Text)
+	if e.Request != "" {
+		s += fmt.Sprintf(" (request %s)", e.Request)
+	}
+	return s
 }
 
 // FarLeftoverError says that the relay could not be asked to remove a service. What the
@@ -75,6 +83,7 @@ func (l *link) explain(err error) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		no.Name = l.name
+		no.ByCertificate = l.asked && l.read == ""
 	}
 	return err
 }
@@ -88,7 +97,7 @@ func ExplainRelay(url string, err error) error {
 	case err == nil, errors.As(err, &cert), errors.As(err, &client):
 		return err
 	case errors.As(err, &no):
-		return &RelayRefusedError{URL: url, Code: no.Code, Text: no.Text, Claim: no.Claim}
+		return &RelayRefusedError{URL: url, Code: no.Code, Text: no.Text, Claim: no.Claim, Request: no.Request}
 	}
 	return &RelayError{URL: url, Err: err}
 }
