@@ -51,6 +51,7 @@ var storyCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"terminal": cmdTerminal,
 	"press":    cmdPress,
 	"resize":   cmdResize,
+	"storm":    cmdStorm,
 	"shows":    cmdShows,
 	"gone":     cmdGone,
 

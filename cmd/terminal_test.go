@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,6 +73,19 @@ func cmdResize(ts *testscript.TestScript, neg bool, args []string) {
 	w, h, _ := strings.Cut(args[1], "x")
 	if out, err := tmux(ts, "resize-window", "-t", args[0], "-x", w, "-y", h); err != nil {
 		ts.Fatalf("resize: %v\n%s", err, out)
+	}
+}
+
+// storm NAME N resizes a terminal N times, from one character to more than a screen has.
+func cmdStorm(ts *testscript.TestScript, neg bool, args []string) {
+	positive(ts, neg, args, 2, "storm NAME N")
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	for i := range n {
+		w, h := strconv.Itoa(1+i*37%211), strconv.Itoa(1+i*53%89)
+		if out, err := tmux(ts, "resize-window", "-t", args[0], "-x", w, "-y", h); err != nil {
+			ts.Fatalf("storm, %d: %v\n%s", i, err, out)
+		}
 	}
 }
 
