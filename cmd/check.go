@@ -24,16 +24,17 @@ func newCheckCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check that a lane's tag is at every hop, and find where it is lost",
-		Long: `Send requests of a lane and ask the gateways and sidecars of the environment what
-came of them: a tag that is lost throws no error, the request is only served by the
-baseline from there on.`,
+		Long: `Send requests of a lane, or take one that somebody has sent, and ask the gateways and
+sidecars of the environment what came of it: a tag that is lost throws no error, the
+request is only served by the baseline from there on.`,
 		Example: `  lane check chain http://order-service/api/orders/42
+  lane check trace 4bf92f3577b34da6a3ce929d0e0e4736
   lane check residue http://order-service/api/orders/42
   lane check clean dev-alice --for 10m`,
 		Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newCheckChainCmd(f), newCheckResidueCmd(f), newCheckCleanCmd(f))
+	c.AddCommand(newCheckChainCmd(f), newCheckTraceCmd(f), newCheckResidueCmd(f), newCheckCleanCmd(f))
 	return c
 }
 
@@ -51,12 +52,31 @@ type witnesses struct {
 	admin   *admin
 	routers []consul.Router
 	session control.Found
-	after   uint64 // the session's last exchange before the first request
+	rows    func(ctx context.Context) ([]traffic.Exchange, error) // what sessions have seen
 	silent  map[string]string
 }
 
 // witnesses finds them. Nothing has been sent yet.
 func (f *factory) witnesses(ctx context.Context, s control.Found) (*witnesses, error) {
+	w, err := f.living(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.session = s
+	rows, _, err := s.Client.Since(ctx, 0, 0)
+	after := uint64(0) // its last exchange before the first request
+	if n := len(rows); n > 0 {
+		after = rows[n-1].Seq
+	}
+	w.rows = func(ctx context.Context) ([]traffic.Exchange, error) {
+		rows, _, err := s.Client.Since(ctx, after, 0)
+		return rows, err
+	}
+	return w, err
+}
+
+// living are the routers that the registry does not hold for dead.
+func (f *factory) living(ctx context.Context) (*witnesses, error) {
 	client, err := f.registry()
 	if err != nil {
 		return nil, err
@@ -66,17 +86,13 @@ func (f *factory) witnesses(ctx context.Context, s control.Found) (*witnesses, e
 	if err != nil {
 		return nil, err
 	}
-	w := &witnesses{admin: newAdmin(), session: s, silent: map[string]string{}}
+	w := &witnesses{admin: newAdmin(), silent: map[string]string{}}
 	for _, r := range all {
 		if !dead(r) {
 			w.routers = append(w.routers, r)
 		}
 	}
-	rows, _, err := s.Client.Since(ctx, 0, 0)
-	if n := len(rows); n > 0 {
-		w.after = rows[n-1].Seq
-	}
-	return w, err
+	return w, nil
 }
 
 // begin reads what a check sends, and finds by whom it goes and who has seen it. The
@@ -113,14 +129,18 @@ func (a *admin) hops(ctx context.Context, r consul.Router, id string) (chain.Hop
 func (w *witnesses) ask(ctx context.Context, rows []traffic.Exchange, id string) []chain.Seen {
 	all := w.askRouters(ctx, id)
 	// A gateway that does not trust who asks it begins a trace of its own.
+	ids := []string{id}
 	if own := renamed(all, id); own != "" {
-		all = w.askRouters(ctx, own)
+		all, ids = w.askRouters(ctx, own), append(ids, own)
 	}
-	mine := chain.Find(func(show func(*traffic.Exchange)) {
-		for i := range rows {
-			show(&rows[i])
-		}
-	}, id)
+	mine := []chain.Hop{}
+	for _, id := range ids { // a session before the gateway has the one, and one behind it the other
+		mine = append(mine, chain.Find(func(show func(*traffic.Exchange)) {
+			for i := range rows {
+				show(&rows[i])
+			}
+		}, id)...)
+	}
 	return append([]chain.Seen{{Session: true, Hops: chain.Hops{Hops: mine}}}, all...)
 }
 
@@ -165,7 +185,7 @@ func (w *witnesses) watch(ctx context.Context, longest time.Duration, ids []stri
 	tick := time.NewTicker(recordTick)
 	defer tick.Stop()
 	for last, still := -1, 0; ; {
-		rows, _, err := w.session.Client.Since(ctx, w.after, 0)
+		rows, err := w.rows(ctx)
 		if err != nil {
 			return err
 		}

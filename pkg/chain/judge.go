@@ -90,7 +90,7 @@ func (w Wanted) String() string { return w.Service + "@" + w.Lane }
 
 // Rules are what a trace is judged by.
 type Rules struct {
-	Lane   lane.Name
+	Lane   lane.Name // empty: of a trace that has none
 	Expect []Wanted
 	Ends   []string // services that need no router: they call nobody
 }
@@ -319,7 +319,12 @@ func (j *judge) state(tag string) State {
 	switch tag {
 	case string(j.Lane):
 		return Equal
-	case "", lane.BaselineTag:
+	case lane.BaselineTag:
+		if j.Lane == "" { // the entry has said it
+			return Equal
+		}
+		return Missed
+	case "":
 		return Missed
 	}
 	return Different

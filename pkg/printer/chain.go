@@ -45,6 +45,39 @@ func NewChain(url string, name lane.Name, traces []chain.Trace, failed int) Chai
 	return c
 }
 
+// NewTrace is what was found of one request that somebody else has sent. Without a lane
+// there was no tag that could have been lost: that is no pass.
+func NewTrace(name lane.Name, t chain.Trace) Chain {
+	c := NewChain("", name, []chain.Trace{t}, 0)
+	c.Check, c.OK = "trace", c.OK && name != ""
+	return c
+}
+
+// PrintTrace prints the chain of one request.
+func PrintTrace(s *iostreams.IOStreams, c *Chain) error {
+	t := &c.Traces[0]
+	which := "of no lane"
+	if c.Lane != "" {
+		which = "of lane " + string(c.Lane)
+	}
+	if _, err := fmt.Fprintf(s.Out, "trace %s, %s\n", Line(t.ID), Line(which)); err != nil {
+		return err
+	}
+	if err := printLinks(s, t); err != nil {
+		return err
+	}
+	lines := verdictLines(t)
+	if c.Lane == "" && t.Break == nil {
+		lines[0] = "NO LANE: no hop of it had a tag; the baseline has served it"
+	}
+	for _, l := range lines {
+		if _, err := fmt.Fprintln(s.Out, Line(l)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // PrintChain prints each chain that is unlike the others once, and what was found.
 func PrintChain(s *iostreams.IOStreams, c *Chain) error {
 	done := make([]bool, len(c.Traces))
