@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -333,4 +334,53 @@ func BenchmarkBody(b *testing.B) {
 		step(batchMsg{at: scene.Now(), rows: rows})
 		_ = u.m.View()
 	}
+}
+
+// TestFewDrawingsOfMuchTraffic: 5,000 exchanges a second for 4 s, by the feed and a program
+// as they run; counted, in time that does not pass by itself.
+func TestFewDrawingsOfMuchTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var views atomic.Int64
+		in, keys := io.Pipe()
+		p := tea.NewProgram(counted{newModel(Options{Now: time.Now}), &views}, tea.WithInput(in), tea.WithOutput(io.Discard), tea.WithFPS(defaultFPS), tea.WithoutSignalHandler())
+		ctx, stop := context.WithCancel(t.Context())
+		src := newFake()
+		f := feed{src: src, send: p.Send, now: time.Now, every: time.Second / defaultFPS}
+		var all sync.WaitGroup
+		all.Go(func() { f.exchanges(ctx) })
+		all.Go(func() { f.status(ctx) })
+		all.Go(func() {
+			defer keys.Close()
+			p.Send(tea.WindowSizeMsg{Width: 80, Height: 24})
+			src.put(1)
+			time.Sleep(time.Second) // the program has begun
+			before := views.Load()
+			for range 400 {
+				src.put(50)
+				time.Sleep(10 * time.Millisecond)
+			}
+			busy := views.Load() - before
+			time.Sleep(time.Minute) // the rate has fallen to nothing
+			before = views.Load()
+			time.Sleep(time.Minute)
+			idle := views.Load() - before
+			t.Logf("%d drawings in 4 s, %d in an idle minute", busy, idle)
+			if busy < 40 || busy >= 100 {
+				t.Errorf("%d drawings in 4 s", busy)
+			}
+			if idle > 0 {
+				t.Errorf("%d drawings in a minute in which nothing happens", idle)
+			}
+			stop()
+			p.Quit()
+		})
+		end, err := p.Run()
+		all.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := end.(counted).list.next; n != 20_001 {
+			t.Errorf("%d rows arrived", n)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -448,7 +449,7 @@ func TestResizeStorm(t *testing.T) {
 // counted is a model that counts its drawings.
 type counted struct {
 	model
-	views *int
+	views *atomic.Int64
 }
 
 func (c counted) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -456,12 +457,12 @@ func (c counted) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return counted{next.(model), c.views}, do
 }
 
-func (c counted) View() string { *c.views++; return c.model.View() }
+func (c counted) View() string { c.views.Add(1); return c.model.View() }
 
 // TestOneDrawingForABatch: a program draws once for each message, so that a feed
 // that sends fifteen a second costs fifteen drawings.
 func TestOneDrawingForABatch(t *testing.T) {
-	views := 0
+	var views atomic.Int64
 	in, out := io.Pipe()
 	defer in.Close()
 	p := tea.NewProgram(counted{newModel(Options{Now: scene.Now}), &views}, tea.WithInput(in), tea.WithOutput(io.Discard), tea.WithFPS(defaultFPS), tea.WithoutSignalHandler())
@@ -482,8 +483,8 @@ func TestOneDrawingForABatch(t *testing.T) {
 	if n := end.(counted).list.next; n != batches*333 {
 		t.Errorf("%d rows arrived", n)
 	}
-	if views < batches || views > batches+8 {
-		t.Errorf("%d drawings for %d batches", views, batches)
+	if n := views.Load(); n < batches || n > batches+8 {
+		t.Errorf("%d drawings for %d batches", n, batches)
 	}
 }
 

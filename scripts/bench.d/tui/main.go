@@ -31,14 +31,16 @@ func main() {
 	rate := flag.Int("rate", 5000, "exchanges a second")
 	span := flag.Duration("for", 4*time.Second, "how long each measurement takes")
 	turns := flag.Int("turns", 5, "how often each is repeated")
-	what := flag.String("what", "all", "`KIND` of measurement: screen, session or all")
+	what := flag.String("what", "all", "`KIND` of measurement: screen, memory, session or all")
 	flag.Parse()
 	var err error
-	if *what != "session" {
-		err = run(*rate, *span, *turns)
-	}
-	if err == nil && *what != "screen" {
-		err = sessions(*rate, *span, *turns)
+	for _, m := range []struct {
+		kind string
+		run  func() error
+	}{{"screen", func() error { return run(*rate, *span, *turns) }}, {"memory", memory}, {"session", func() error { return sessions(*rate, *span, *turns) }}} {
+		if err == nil && (*what == "all" || *what == m.kind) {
+			err = m.run()
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench tui:", err)
@@ -93,7 +95,7 @@ func median(all []result) result {
 
 // measure runs traffic for a while, with or without somebody who looks.
 func measure(rate int, span time.Duration, screen bool) (_ result, err error) {
-	src := &source{log: traffic.NewLog(5000), began: time.Now()}
+	src := newSource()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var all sync.WaitGroup
@@ -140,6 +142,7 @@ type source struct {
 	began     time.Time
 	batches   atomic.Int64
 	exchanges atomic.Uint64
+	pattern   [256]traffic.Exchange
 }
 
 func (s *source) messages() int64 { return s.batches.Load() }
@@ -163,16 +166,6 @@ func (s *source) play(ctx context.Context, rate int) {
 	if rate == 0 {
 		return
 	}
-	pattern := make([]traffic.Exchange, 256)
-	for i := range pattern {
-		e := &pattern[i]
-		*e = traffic.Exchange{Front: traffic.FrontForward, From: "127.0.0.1:53110", Method: "GET", URL: "http://users/v1/users/" + strconv.Itoa(i), Proto: "HTTP/1.1",
-			Service: "users", Lane: "dev-alice", Kind: lane.KindLaneMatch, Reason: lane.ReasonLaneMatch, Instance: "users-7f9c", Addr: "10.2.0.14:8080",
-			Status: 200, ResSize: 412, Took: time.Duration(i) * time.Millisecond, TraceID: fmt.Sprintf("%032x", i)}
-		if i%5 == 0 {
-			e.Kind, e.Reason, e.Service = lane.KindFallback, lane.ReasonLaneAbsent, "inventory"
-		}
-	}
 	const beat = 10 * time.Millisecond
 	t := time.NewTicker(beat)
 	defer t.Stop()
@@ -184,12 +177,33 @@ func (s *source) play(ctx context.Context, rate int) {
 		case <-t.C:
 		}
 		for due := int(time.Since(began).Seconds() * float64(rate)); n < due; n++ {
-			e := pattern[n%len(pattern)]
-			e.Start = time.Now()
-			s.log.Put(e)
-			s.exchanges.Add(1)
+			s.record(n)
 		}
 	}
+}
+
+// newSource is a session without traffic.
+func newSource() *source {
+	s := &source{log: traffic.NewLog(5000), began: time.Now()}
+	for i := range s.pattern {
+		e := &s.pattern[i]
+		*e = traffic.Exchange{Front: traffic.FrontForward, From: "127.0.0.1:53110", Method: "GET", URL: "http://users/v1/users/" + strconv.Itoa(i), Proto: "HTTP/1.1",
+			Service: "users", Lane: "dev-alice", Kind: lane.KindLaneMatch, Reason: lane.ReasonLaneMatch, Instance: "users-7f9c", Addr: "10.2.0.14:8080",
+			Status: 200, ResSize: 412, Took: time.Duration(i) * time.Millisecond, TraceID: fmt.Sprintf("%032x", i)}
+		if i%5 == 0 {
+			e.Kind, e.Reason, e.Service = lane.KindFallback, lane.ReasonLaneAbsent, "inventory"
+		}
+	}
+	return s
+}
+
+// record records the exchange of a number.
+func (s *source) record(n int) { s.put(s.pattern[n%len(s.pattern)]) }
+
+func (s *source) put(e traffic.Exchange) {
+	e.Start = time.Now()
+	s.log.Put(e)
+	s.exchanges.Add(1)
 }
 
 // terminal is a pseudo terminal of 80 by 24: our end and the program's.
