@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -33,6 +35,7 @@ import (
 type world struct {
 	registry string // host:port
 	runtime  string
+	dir      string // the story's own
 	// terminals are those that the story has opened.
 	terminals []string
 
@@ -70,7 +73,7 @@ func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error
 	if err != nil {
 		return nil, err
 	}
-	w.runtime = dir
+	w.runtime, w.dir = dir, env.WorkDir
 	home := filepath.Join(env.WorkDir, "home")
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, err
@@ -91,8 +94,7 @@ func newWorld(env *testscript.Env, start func(testing.TB) string) (*world, error
 func (w *world) endSessions() {
 	ctx, cancel := storyContext()
 	defer cancel()
-	dirs, _ := filepath.Glob(filepath.Join(w.runtime, "*")) // of a story's other machines
-	for _, dir := range append(dirs, w.runtime) {
+	for _, dir := range w.machines() {
 		found, _, err := control.Sessions(ctx, dir)
 		if err != nil {
 			continue // no session was ever there
@@ -103,6 +105,21 @@ func (w *world) endSessions() {
 			}
 		}
 	}
+}
+
+// machines are the directories in which sessions of the story have their sockets: a story
+// of several machines makes one for each, wherever it likes.
+func (w *world) machines() []string {
+	var dirs []string
+	for _, root := range []string{w.runtime, w.dir} {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // what cannot be read has no socket
+			if err == nil && d.Type()&fs.ModeSocket != 0 && !slices.Contains(dirs, filepath.Dir(path)) {
+				dirs = append(dirs, filepath.Dir(path))
+			}
+			return nil
+		})
+	}
+	return dirs
 }
 
 func (w *world) close() {
