@@ -150,10 +150,18 @@ func TestABlackholeBeforeTheRelay(t *testing.T) {
 			for _, service := range []string{"orders", "stock"} {
 				f.eventually(service+" is given up", func() bool { _, held := f.claimOf(service, "dev-alice"); return !held })
 			}
+			for _, r := range []*relayProcess{cut.relay, twin.relay} { // with links of their own
+				f.eventually("the guardians have left", func() bool { return f.metric(r.admin, "lane_relay_links") == 0 })
+			}
 		}
 		was, twin := p.was.goroutines(), p.twin.goroutines()
 		t.Logf("the %s has %d goroutines, the twin %d", p.name, was, twin)
 		if was > twin+10 {
+			for text, n := range p.was.created() {
+				if m := p.twin.created()[text]; n > m {
+					t.Logf("%d and not %d %s", n, m, text)
+				}
+			}
 			t.Errorf("the %s has %d goroutines, the twin %d", p.name, was, twin)
 		}
 	}
@@ -176,4 +184,15 @@ func (p *process) goroutines() int {
 		p.f.t.Fatalf("%q does not end", p.argv)
 	}
 	return len(goroutine.FindAllString(p.err.String(), -1))
+}
+
+var createdBy = regexp.MustCompile(`(?m)^created by (\S+)`)
+
+// created is how many goroutines of a process that has told them each function has made.
+func (p *process) created() map[string]int {
+	all := map[string]int{}
+	for _, m := range createdBy.FindAllStringSubmatch(p.err.String(), -1) {
+		all[m[1]]++
+	}
+	return all
 }
