@@ -19,7 +19,7 @@ import (
 
 // memory measures what a session's exchanges and a screen that shows them hold, after
 // ten times as many too: both keep the newest 5,000.
-func memory() error {
+func memory() (err error) {
 	src := newSource()
 	ctx, stop := context.WithCancel(context.Background())
 	ptm, pts, err := terminal()
@@ -33,7 +33,9 @@ func memory() error {
 	go func() { ended <- tui.Run(ctx, src, tui.Options{In: pts, Out: pts, Color: true, Attached: true}) }()
 	defer func() {
 		stop()
-		<-ended
+		if e := <-ended; !errors.Is(e, context.Canceled) {
+			err = errors.Join(err, fmt.Errorf("the screen has ended: %w", e))
+		}
 		_ = pts.Close()
 		_ = ptm.Close()
 		all.Wait()
@@ -58,12 +60,6 @@ func memory() error {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		fmt.Printf("%-44d %7.1f MB\n", n, float64(m.HeapAlloc)/1e6)
-		select {
-		case err := <-ended:
-			ended <- err
-			return errors.Join(errors.New("the screen has ended"), err)
-		default:
-		}
 	}
 	return nil
 }
