@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,12 +46,12 @@ func TestChromium(t *testing.T) {
 		t.Fatal("there is no chromium: scripts/tools installs it")
 	}
 	said := make(chan map[string]string, 1)
-	var gateways string
+	var gateways atomic.Pointer[string] // the browser comes when it is there, of which the race detector does not know
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/":
 			w.Header().Set("Content-Type", "text/html")
-			_, _ = io.WriteString(w, strings.Replace(browsed, "GATEWAYS", gateways, 1))
+			_, _ = io.WriteString(w, strings.Replace(browsed, "GATEWAYS", *gateways.Load(), 1))
 		case "/said":
 			var all map[string]string
 			if json.NewDecoder(r.Body).Decode(&all) == nil {
@@ -92,7 +93,8 @@ func TestChromium(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gateways = string(text)
+	list := string(text)
+	gateways.Store(&list)
 
 	profile, err := os.MkdirTemp("", "chromium")
 	if err != nil {
