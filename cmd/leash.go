@@ -33,8 +33,8 @@ const (
 
 // pullFor is the pull for what has ended the holder's context.
 func pullFor(cause error) pull {
-	switch cause { //nolint:errorlint // to errors.Is they are one
-	case errTerminated:
+	switch cause {
+	case errTerminated: //nolint:errorlint // to errors.Is they are one
 		return pullTerminate
 	case errHungUp:
 		return pullHangUp
