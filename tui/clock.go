@@ -72,7 +72,7 @@ func (m *model) ages() time.Duration {
 // figured says that figures of the last minutes are on the screen: all of it, below the
 // list, or in the header.
 func (m *model) figured() bool {
-	return m.screen == screenGraph || m.screen == screenServices || m.layout().services > 0
+	return m.screen == screenGraph || m.screen == screenServices || m.screen == screenEvents || m.layout().services > 0
 }
 
 // tick is the next tick as a command: nil if none is needed, or one comes early enough.

@@ -208,15 +208,17 @@ func detailLines(e *traffic.Exchange, open tab, a about, f look, w int) []cell {
 	case tabCurl:
 		p.curl(e, a)
 	default:
-		p.overview(e, f)
+		p.overview(e, f, a.aside)
 		if a.aside { // else they are one key away
-			p.overviewHops(a.traced(e), e.Seq)
+			p.overviewHops(a.traced(e, hopsMost), e.Seq)
 		}
 	}
 	return p.lines
 }
 
-func (p *page) overview(e *traffic.Exchange, f look) {
+// overview is what was decided, and why; beside the list without what stands in its row, or
+// is seldom asked for: there is no room for all.
+func (p *page) overview(e *traffic.Exchange, f look, aside bool) {
 	route := traffic.Route(e)
 	means := routeMeans(route)
 	if e.Guard == traffic.GuardProbe { // its Why says the same of the one that answered
@@ -239,14 +241,22 @@ func (p *page) overview(e *traffic.Exchange, f look) {
 	p.field("Lane", string(e.Lane), plain)
 	p.field("Tag in", tagIn(e), plain)
 	p.field("Tag out", tagOut(e), plain)
-	p.field("From", strings.Trim(e.From+", "+frontWord(e.Front), ", "), plain)
+	front := frontWord(e.Front)
+	if aside && e.Front == traffic.FrontForward {
+		front = "at the proxy"
+	}
+	p.field("From", strings.Trim(e.From+", "+front, ", "), plain)
 	p.field("Trace", e.TraceID, plain)
-	p.field("Time", e.Start.In(f.loc).Format("2006-01-02 15:04:05.000"), plain)
+	if !aside {
+		p.field("Time", e.Start.In(f.loc).Format("2006-01-02 15:04:05.000"), plain)
+	}
 	if e.Addr != "" { // it was sent, or was to be
 		p.field("Timing ms", timingWord(e, p.w-labelWidth), plain)
 	}
-	p.field("Size", "request "+size(e.ReqSize)+", response "+size(e.ResSize), plain)
-	p.field("Protocol", e.Proto, plain)
+	if !aside {
+		p.field("Size", "request "+size(e.ReqSize)+", response "+size(e.ResSize), plain)
+		p.field("Protocol", e.Proto, plain)
+	}
 	for i, w := range e.Warnings {
 		label := "Warnings"
 		if i > 0 {
@@ -292,7 +302,7 @@ func (p *page) hops(e *traffic.Exchange, a about) {
 		p.put(0, "Services that pass a trace id on (traceparent, b3, x-request-id ...) appear here.", faint)
 		return
 	}
-	all := a.traced(e)
+	all := a.traced(e, ringSize)
 	if len(all) == 0 {
 		all = append(all, e)
 	}
@@ -303,6 +313,9 @@ func (p *page) hops(e *traffic.Exchange, a about) {
 	p.put(0, "These are the calls that this session saw. What others called further on is not here.", faint)
 }
 
+// hopsMost is how many calls of a trace stand in the overview: the newest ones.
+const hopsMost = 12
+
 // overviewHops are the calls of a trace, if there is more than the open one.
 func (p *page) overviewHops(all []*traffic.Exchange, open uint64) {
 	if len(all) > 1 {
@@ -312,17 +325,20 @@ func (p *page) overviewHops(all []*traffic.Exchange, open uint64) {
 	}
 }
 
-// traced are the exchanges of the list with the same trace id.
-func (a *about) traced(e *traffic.Exchange) []*traffic.Exchange {
+// traced are the exchanges of the list with the same trace id: of more than most the
+// newest.
+func (a *about) traced(e *traffic.Exchange, most int) []*traffic.Exchange {
 	if e.TraceID == "" {
 		return nil
 	}
 	var all []*traffic.Exchange
-	for x := range a.list.rows {
-		if x.TraceID == e.TraceID {
+	l := a.list
+	for n := uint64(1); n <= uint64(l.n) && len(all) < most; n++ {
+		if x := &l.ring[(l.next-n)%ringSize]; x.TraceID == e.TraceID {
 			all = append(all, x)
 		}
 	}
+	slices.Reverse(all)
 	return all
 }
 

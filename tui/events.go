@@ -6,11 +6,11 @@ import (
 	"lane/pkg/control"
 )
 
-// newsLines are the newest n things that happened to the session, the newest first.
+// newsLines are the newest n things that happened, the newest first.
 func (m *model) newsLines(n int) []string {
 	var out []string
-	h := m.status.History
-	for i := len(h) - 1; i >= 0 && len(out) < n; i-- {
+	h := m.news()
+	for i := range min(len(h), n) {
 		word, c := eventWord(&h[i])
 		line := " " + fit(clock(h[i].At, m.now, m.fixed.loc), 11) + "  " + word + "  " + m.fixed.text.clean(h[i].Text, rawFor(m.width))
 		out = append(out, m.paint(c, cut(line, m.width)))
@@ -64,8 +64,8 @@ func (m *model) eventsText(w int) []cell {
 	if m.ended() && m.status.State != control.SessionEnded {
 		p.put(0, m.endWords()+".", badText)
 	}
-	h := m.status.History
-	for i := len(h) - 1; i >= 0; i-- {
+	h := m.news()
+	for i := range h {
 		word, c := eventWord(&h[i])
 		at := fit(clock(h[i].At, m.now, m.fixed.loc), 13) + word + "  "
 		for _, l := range wrap(p.t.clean(h[i].Text, p.most()), p.w-len(at), linesMost) {

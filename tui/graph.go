@@ -126,10 +126,11 @@ type graph struct {
 	own      map[string]bool // services of this session
 	more     int             // edges beyond the bound
 	all      figures         // of all its calls
-	nobody   uint64          // calls that lane itself had to answer: nobody served them
-	left     uint64          // calls of that time that are not in the list: they came too fast
-	each     float64         // for how many calls each in the list stands
-	short    bool            // what came before the list may belong to that time
+	matters  matters
+	nobody   uint64  // calls that lane itself had to answer: nobody served them
+	left     uint64  // calls of that time that are not in the list: they came too fast
+	each     float64 // for how many calls each in the list stands
+	short    bool    // what came before the list may belong to that time
 }
 
 const edgesMost = 300
@@ -143,7 +144,7 @@ type visit struct {
 
 // newGraph reads rows, oldest first; s are the ends of this session.
 func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, s ends) graph {
-	g := graph{edges: map[edge]*figures{}, services: map[string]*sides{}, own: s.own}
+	g := graph{matters: matters{}, edges: map[edge]*figures{}, services: map[string]*sides{}, own: s.own}
 	since := now.Add(-graphSpan)
 	visits := map[string][]visit{}
 	var before, listed uint64
@@ -187,6 +188,7 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, s ends) gr
 			continue
 		}
 		g.n++
+		g.matters.add(e)
 		at := int(e.Start.Sub(g.from) / step)
 		at = min(at, sparkSteps-1)
 		g.all.add(e, at)

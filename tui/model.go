@@ -251,7 +251,7 @@ func (m model) update(msg tea.Msg) model {
 		}
 	}
 	switch {
-	case m.screen == screenGraph, m.screen == screenServices:
+	case m.screen == screenGraph, m.screen == screenServices, m.screen == screenEvents:
 		m = m.drawGraph()
 	case m.figured() && (m.drawn == 0 || m.now.Sub(m.graph.to) >= stripEvery):
 		m = m.drawGraph() // for the services below the list, and the header

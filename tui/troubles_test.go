@@ -91,8 +91,8 @@ func TestTheLogOfNothing(t *testing.T) {
 	const none, more = "Nothing has happened to this session", "Nothing else has happened to this session"
 	quiet := func(s *control.Status) { s.History, s.Warnings = nil, nil }
 	closed := func(s *control.Status) { s.Services[0].State = control.StateLocalClosed }
-	newUser(t, 80, 24).running(quiet).keys("l").wantScreen(none, "not:"+more)
-	u := newUser(t, 80, 24).running(quiet, closed).keys("l").wantScreen("!! orders: nothing listens", more, "not:"+none+" ")
+	newUser(t, 80, 24).status(quiet).keys("l").wantScreen(none, "not:"+more)
+	u := newUser(t, 80, 24).status(quiet, closed).keys("l").wantScreen("!! orders: nothing listens", more, "not:"+none+" ")
 	u.send(statusMsg{at: scene.Now(), err: errors.New("connection refused")}).wantScreen("!! The session does not answer: connection refused", "not:nothing listens")
 	newUser(t, 80, 24).running(eventful).keys("l").wantScreen("the registry does not answer", "not:Nothing")
 }

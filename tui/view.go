@@ -66,8 +66,8 @@ func (m model) layout() layout {
 	if n := len(m.status.Services); w >= wideWidth && h >= tallHeight && n > 0 {
 		l.services = min(n, servicesMost) + 2
 	}
-	if w >= wideWidth && h >= newsHeight && len(m.status.History) > 0 {
-		l.news = min(len(m.status.History), newsMost) + 1
+	if w >= wideWidth && h >= newsHeight && len(m.status.History)+len(m.graph.matters) > 0 {
+		l.news = min(len(m.status.History)+len(m.graph.matters), newsMost) + 1
 	}
 	l.rows = l.body - 1 - len(l.problems) - l.services - l.news
 	if w >= wideWidth {
