@@ -95,6 +95,13 @@ func (c *Carriers) readOne(h map[string][]string, k Carrier) (Tag, bool) {
 	return Tag{Kind: TagInvalid, Raw: strings.Join(distinct, ", "), Conflict: distinct}, true
 }
 
+// InHeader reports whether the canonical header names a lane or the baseline, whatever
+// other carriers do.
+func (c *Carriers) InHeader(h map[string][]string) bool {
+	t, _ := c.readOne(h, Carrier{Header: c.Header})
+	return t.Kind != TagNone
+}
+
 // parse reads a carrier's value. A value without the carrier's prefix belongs to
 // somebody else.
 func (c *Carriers) parse(v, prefix string) Tag {

@@ -418,7 +418,7 @@ func (g *Guard) passOn(c *call, h http.Header) {
 	c.ex.Instance, c.ex.Addr, c.ex.Tries = g.place.Load().id, g.cfg.Local[0], 1
 	delete(h, keyGuard) // the mark of another hop: not to be passed on by the application
 	c.cutTag()
-	c.ex.Warnings = append(c.ex.Warnings, g.t.writeTag(h, string(g.cfg.Lane))...)
+	c.ex.Warnings = append(c.ex.Warnings, g.t.heal(h, string(g.cfg.Lane))...)
 	lane.WriteHops(h, c.passed+1)
 }
 

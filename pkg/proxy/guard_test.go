@@ -52,6 +52,7 @@ func TestGuardPasses(t *testing.T) {
 		{"x-lane-tag", "dev-alice"},
 		{"X-Lane-Tag", " dev-alice "},
 		{"baggage", "user=1,lane=dev-alice;p=1"},
+		{"baggage", "user=1,lane=dev-alice;p=1", "x-lane-tag", ""},
 		{"x-lane-tag", "dev-alice", "x-lane-tag", "dev-alice"},
 		{"x-lane-tag", "dev-alice", "x-lane-guard", "bounced"},
 	} {
@@ -62,8 +63,16 @@ func TestGuardPasses(t *testing.T) {
 		if d := a.header.Get(lane.HeaderDecision); d != "LANE_MATCH; lane=dev-alice; instance=o-alice" {
 			t.Errorf("decision %q", d)
 		}
-		if h := s.local.header(); h.Get("X-Lane-Guard") != "" || h.Get("X-Lane-Hops") != "1" {
+		h := s.local.header()
+		if h.Get("X-Lane-Guard") != "" || h.Get("X-Lane-Hops") != "1" {
 			t.Errorf("arrived with %v", h)
+		}
+		// Whatever carrier it came by, the header has it: many a process passes on no other.
+		if got := strings.TrimSpace(h.Get("X-Lane-Tag")); got != "dev-alice" {
+			t.Errorf("%v: arrived with the tag %q", kv, got)
+		}
+		if b := h.Get("Baggage"); kv[0] == "baggage" && b != kv[1] || kv[0] == "x-lane-tag" && kv[1] != "" && b != "" {
+			t.Errorf("%v: arrived with the baggage %q", kv, b)
 		}
 		ex := s.exchange(uint64(i + 1))
 		if ex.Guard != traffic.GuardPassed || ex.Front != traffic.FrontGuard || ex.Lane != "dev-alice" ||

@@ -127,7 +127,7 @@ func (in *Inbound) learn(c *call, h http.Header) {
 	case has != "" && has != came:
 		c.ex.Warnings = append(c.ex.Warnings, t.carriers.Write(h, string(has))...)
 	case has != "":
-		c.ex.Warnings = append(c.ex.Warnings, t.writeTag(h, string(has))...) // it came by cookie or query
+		c.ex.Warnings = append(c.ex.Warnings, t.heal(h, string(has))...)
 	}
 	c.ex.Service, c.ex.Kind, c.ex.Reason = in.cfg.Service, lane.KindBaseline, lane.ReasonUntagged
 	if has != "" && has != lane.BaselineTag {

@@ -186,6 +186,11 @@ func TestSidecarHealsAndOverrules(t *testing.T) {
 	if n := c.tr.Counts().Total(metricTagConflict); n != 1 {
 		t.Errorf("%d conflicts", n)
 	}
+	// A tag that came by another carrier is in the header too, which many an application
+	// passes on alone.
+	if next, saw := c.ask(client, "Traceparent", parentA, "baggage", "lane=dev-alice"); next != "next-dev-alice" || saw != "dev-alice" {
+		t.Errorf("by baggage: the application saw %q, and its call went to %s", saw, next)
+	}
 	// A request that never had one: the entry gives each request a tag.
 	if next, saw := c.ask(client, "Traceparent", parentB); next != "next-" || saw != "" {
 		t.Errorf("%s %q", next, saw)

@@ -35,6 +35,15 @@ func (t *Transport) writeTag(h http.Header, tag string) []string {
 	return t.carriers.Write(h, tag)
 }
 
+// heal writes the tag of a request that goes into a process where its header has none: it
+// came by another carrier, and the process may pass on that header alone.
+func (t *Transport) heal(h http.Header, tag string) []string {
+	if t.carriers.InHeader(h) {
+		return nil
+	}
+	return t.carriers.Write(h, tag)
+}
+
 // Label is what stands before a service's name in LABEL.SERVICE.localhost, or ""
 // for any other host. A host that the settings name is taken as they say.
 func (n *Names) Label(hostport, service string) string {
