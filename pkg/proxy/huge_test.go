@@ -42,7 +42,7 @@ func hugeOrigin(t *testing.T, chunked bool, size int) string {
 			if err != nil {
 				return
 			}
-			_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Minute))
 			br := bufio.NewReader(conn)
 			r, err := http.ReadRequest(br)
 			if err != nil {
@@ -87,7 +87,7 @@ func TestHugeBodies(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			conn, br := raw(t, e.addr, "")
-			_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Minute))
 			fmt.Fprintf(conn, "%s http://svc/ HTTP/1.1\r\nHost: svc\r\nConnection: close\r\n", method)
 			sent := make(chan error, 1)
 			go func() {

@@ -14,6 +14,7 @@ import (
 // A relay that registers in another registry than the session reads: that is said, with
 // a way out, and nothing is said of neighbours that this registry knows nothing of.
 func TestARelayOfAnotherRegistry(t *testing.T) {
+	t.Parallel()
 	consultest.Each(t, func(t *testing.T, addr string) {
 		w := newWorld(t, addr)
 		w.baseline(w.service("orders"))
@@ -55,6 +56,7 @@ func TestARelayOfAnotherRegistry(t *testing.T) {
 
 // Where the token may not look at one of the two signs, nobody knows which registry it is.
 func TestARegistryThatHidesIsNoOther(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]spoiler{
 		"the instance": func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int) {
 			if strings.HasPrefix(r.URL.Path, "/v1/health/service/") {

@@ -98,6 +98,7 @@ func (w *world) names() string {
 }
 
 func TestACallerThatIgnoresLanesIsolates(t *testing.T) {
+	t.Parallel()
 	consultest.Each(t, func(t *testing.T, addr string) {
 		w := newWorld(t, addr)
 		orders := w.service("orders")
@@ -258,6 +259,7 @@ func (w *world) isolatedEver() []string {
 // Both places are removed by an end that comes in the middle of the move, and by
 // one after a registry that went away in it.
 func TestAnEndInTheMiddleOfAMoveLeavesNothing(t *testing.T) {
+	t.Parallel()
 	consultest.Each(t, func(t *testing.T, addr string) {
 		for _, spoil := range []spoiler{refuse, unheard} {
 			for n := range 4 {

@@ -134,6 +134,7 @@ func TestByARelayASessionWritesNothing(t *testing.T) {
 }
 
 func TestARelayThatGoesIsSaidAndIsNoEnd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, consultest.Embedded(t))
 	o := w.options("box")
 	var end func()

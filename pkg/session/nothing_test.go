@@ -167,6 +167,7 @@ func TestAnInterruptionDuringAWriteLeavesNothing(t *testing.T) {
 const starting = 5
 
 func TestAFailedStartLeavesNothing(t *testing.T) {
+	t.Parallel()
 	consultest.Each(t, func(t *testing.T, addr string) {
 		for name, spoil := range map[string]spoiler{"refused": refuse, "unheard": unheard} {
 			for n := 1; n <= starting; n++ {
@@ -237,6 +238,7 @@ func TestABelatedWriteLeavesNothing(t *testing.T) {
 }
 
 func TestWhatIsLeftIsNamed(t *testing.T) {
+	t.Parallel()
 	consultest.Each(t, func(t *testing.T, addr string) {
 		for n := 1; n <= starting+1; n++ {
 			t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -323,6 +325,7 @@ func TestNoRegistryIsSaid(t *testing.T) {
 // registered it: that one registers once more, and is up. What the registry does not
 // take is tried once.
 func TestRemovedWhileItRegisters(t *testing.T) {
+	t.Parallel()
 	consultest.Each(t, func(t *testing.T, addr string) {
 		registrations := func(w *world) (n int) {
 			for _, path := range w.front.writes() {

@@ -80,6 +80,7 @@ func TestAnEndWaitsForRequestsUnlessForced(t *testing.T) {
 
 // A relay that is there has removed what it registered, whoever has no patience.
 func TestAForcedEndByARelay(t *testing.T) {
+	t.Parallel()
 	for _, away := range []bool{false, true} {
 		t.Run(map[bool]string{false: "there", true: "away"}[away], func(t *testing.T) {
 			w := newWorld(t, consultest.Embedded(t))
@@ -215,8 +216,9 @@ func TestDetach(t *testing.T) {
 }
 
 func TestAViewerThatHangsHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, consultest.Embedded(t))
-	o := session.Quicken(w.options("box"), 3*time.Second, quick) // each step of its start has to fit
+	o := session.Quicken(w.options("box"), 10*time.Second, quick) // each step of its start has to fit, on a busy machine too
 	leave, left := make(chan struct{}), make(chan struct{})
 	o.View = func(context.Context, session.View) error { defer close(left); <-leave; return nil }
 	r := run(t, o)
@@ -262,6 +264,7 @@ func TestPorts(t *testing.T) {
 }
 
 func TestTheLocalProcessIsFollowed(t *testing.T) {
+	t.Parallel()
 	consultest.Each(t, func(t *testing.T, addr string) {
 		w := newWorld(t, addr)
 		o := w.options("box")
