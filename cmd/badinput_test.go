@@ -127,7 +127,7 @@ var preset = values{[]string{"", "nobody", "msee"}, []string{"mse"}}
 
 // besides are the other arguments that a command needs.
 var besides = map[string][]string{
-	"lane up": {"dev-a"}, "lane show": {"dev-a"}, "lane explain": {"http://orders/"}, "lane verify": {"http://orders/"}, "lane check chain": {"http://orders/"}, "lane check residue": {"http://orders/"}, "lane check trace": {"4bf92f3577b34da6a3ce929d0e0e4736"}, "lane check clean": {"dev-a"}, "lane kill": {"dev-a"},
+	"lane up": {"dev-a"}, "lane show": {"dev-a"}, "lane explain": {"http://orders/"}, "lane verify": {"http://orders/"}, "lane check chain": {"http://orders/"}, "lane check residue": {"http://orders/"}, "lane check ready": {"dev-a"}, "lane check trace": {"4bf92f3577b34da6a3ce929d0e0e4736"}, "lane check clean": {"dev-a"}, "lane kill": {"dev-a"},
 	"lane unkill": {"dev-a"}, "lane expose": {"--lane=dev-a", "--relay=wss://127.0.0.1:1", "debugger=5005"}, "lane gateway": {"--listen=127.0.0.1:0", "--route=s"},
 	"lane sidecar": {"--service=s", "--app=1", "--listen=127.0.0.1:0", "--outbound=127.0.0.1:0"}, "lane relay": {"--listen=127.0.0.1:0"},
 	"lane registry": {"--listen=127.0.0.1:0"}, "lane rules lint": {"$rules"}, "lane rules diff": {"$rules"}, "lane rules push": {"$rules"},
@@ -299,6 +299,7 @@ var mistakes = []struct {
 	{[]string{"policy", "set", "orders", "both"}, "shared or isolated"},
 	{[]string{"policy", "set", "a b", "shared"}, "a b"},
 	{[]string{"policy", "clear", "a b"}, "a b"},
+	{[]string{"check", "ready", "Bad_Name"}, "Bad_Name"},
 	{[]string{"check", "trace", "a b"}, "a b"},
 	{[]string{"check", "trace", ""}, "trace"},
 	{[]string{"rules", "lint"}, "FILE"},

@@ -23,18 +23,19 @@ import (
 func newCheckCmd(f *factory) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Check that a lane's tag is at every hop, and find where it is lost",
+		Short: "Check that a lane is ready, that its tag is at every hop, and where it is lost",
 		Long: `Send requests of a lane, or take one that somebody has sent, and ask the gateways and
 sidecars of the environment what came of it: a tag that is lost throws no error, the
 request is only served by the baseline from there on.`,
-		Example: `  lane check chain http://order-service/api/orders/42
+		Example: `  lane check ready dev-alice
+  lane check chain http://order-service/api/orders/42
   lane check trace 4bf92f3577b34da6a3ce929d0e0e4736
   lane check residue http://order-service/api/orders/42
   lane check clean dev-alice --for 10m`,
 		Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newCheckChainCmd(f), newCheckTraceCmd(f), newCheckResidueCmd(f), newCheckCleanCmd(f))
+	c.AddCommand(newCheckReadyCmd(f), newCheckChainCmd(f), newCheckTraceCmd(f), newCheckResidueCmd(f), newCheckCleanCmd(f))
 	return c
 }
 
