@@ -75,7 +75,7 @@ func (d *desk) call(method, path string, in, out any) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(d.t.Context(), storyLimit)
+	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+d.registry+path, bytes.NewReader(b))
 	if err != nil {
