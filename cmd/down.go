@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"lane/pkg/childenv"
@@ -18,6 +19,7 @@ import (
 	"lane/pkg/lane"
 	"lane/pkg/proxy"
 	"lane/pkg/session"
+	"lane/pkg/traffic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -53,9 +55,10 @@ func newDownCmd(f *factory) *cobra.Command {
 		Long: `End this machine's sessions of a lane, and wait until their instances are gone
 from the registry. Requests under way are waited for, as long as the session's
 drain time: those of others and the session's own calls, but no tunnels and upgraded
-connections, which end. What a session of this machine that has died left in the registry is
-removed too, by its relay where it came in by one. Without LANE it ends the only session that runs. A lane that is
-down already is no error.`,
+connections, which end; after a second it says on stderr what it waits for. What a
+session of this machine that has died left in the registry is removed too, by its
+relay where it came in by one. Without LANE it ends the only session that runs. A lane
+that is down already is no error.`,
 		Args:              takes("[LANE]"),
 		ValidArgsFunction: f.completeLanes,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -91,12 +94,21 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, downLimit)
 	defer cancel()
 	var ends errgroup.Group
+	var saying sync.Mutex
 	for _, s := range mine {
 		if err := f.sayAway(s.Status.Relay, o.force); err != nil {
 			return err
 		}
 		ends.Go(func() error {
-			if err := s.Client.Stop(ctx, o.force); err != nil {
+			waiting, over := context.WithCancel(ctx)
+			var said sync.WaitGroup
+			if !o.force {
+				said.Go(func() { f.sayWaiting(waiting, s, &saying) })
+			}
+			err := s.Client.Stop(ctx, o.force)
+			over()
+			said.Wait()
+			if err != nil {
 				return fmt.Errorf("end lane %s (process %d): %w", s.Status.Lane, s.Status.PID, err)
 			}
 			return nil
@@ -127,6 +139,37 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 		}
 	}
 	return reportDown(f, o, name, mine)
+}
+
+const (
+	// waitUnsaid is how long an end may take before what it waits for is said.
+	waitUnsaid = time.Second
+	waitLook   = 200 * time.Millisecond
+)
+
+// sayWaiting says once what the end of a session waits for, if it takes a while.
+func (f *factory) sayWaiting(ctx context.Context, s control.Found, saying *sync.Mutex) {
+	for wait := waitUnsaid; ; wait = waitLook {
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		st, err := s.Client.Status(ctx)
+		if err != nil {
+			return // it has ended, or Stop says what is wrong
+		}
+		if st.Waiting == "" {
+			continue
+		}
+		saying.Lock()
+		defer saying.Unlock()
+		// Who does not read it has lost nothing: the end goes on.
+		_, _ = fmt.Fprintf(f.io.Err, "lane: lane %s waits for %s; --force does not wait\n", st.Lane, traffic.Printable(st.Waiting))
+		return
+	}
 }
 
 // sayAway says why the end of a session takes some seconds.

@@ -12,6 +12,7 @@ import (
 	"lane/pkg/consul"
 	"lane/pkg/control"
 	"lane/pkg/lane"
+	"lane/pkg/session"
 )
 
 // What a dead session may have left.
@@ -44,6 +45,7 @@ type gcItem struct {
 type machine struct {
 	install, host string
 	seen          control.Seen
+	exposed       []string // sockets of `lane expose`s that have died
 	logs          []string // of all detached sessions, the oldest first
 	goneRelays    bool     // the claims of relays that are gone are to go too
 }
@@ -68,6 +70,9 @@ func (f *factory) remainsHere(ctx context.Context) (m machine, err error) {
 	if m.seen, err = control.Look(ctx, runtime); err != nil {
 		return m, err
 	}
+	if m.exposed, err = session.DeadExposed(ctx, runtime); err != nil {
+		return m, err
+	}
 	m.logs, err = filepath.Glob(filepath.Join(state, "log", "*.log"))
 	slices.Sort(m.logs) // by lane and time, which stand in the name
 	return m, err
@@ -86,6 +91,10 @@ func (m *machine) told() bool { return len(m.seen.Silent) == 0 }
 func (m *machine) local() (items []gcItem) {
 	for _, path := range m.seen.Dead {
 		items = append(items, gcItem{Kind: gcSocket, ID: path, Why: "its process has died", do: fileRemover(path)})
+	}
+	for _, path := range m.exposed {
+		items = append(items, gcItem{Kind: gcSocket, ID: path, Why: "its `lane expose` has died",
+			do: func(ctx context.Context, _ *consul.Client) error { return session.RemoveDeadExposed(ctx, path) }})
 	}
 	if !m.told() {
 		return items // one of the logs may be that of a session that does not answer

@@ -94,6 +94,9 @@ const patience = 2 * time.Second
 // describing is how long it has beside that to ask a server for a description.
 const describing = 5 * time.Second
 
+// Refused says that nobody listens behind a socket any more: its process has died.
+func Refused(err error) bool { return refused(err) }
+
 // Look asks every session in dir, and changes nothing.
 func Look(ctx context.Context, dir string) (Seen, error) {
 	socks, err := filepath.Glob(filepath.Join(dir, "*.sock"))

@@ -18,14 +18,15 @@ type Status struct {
 	Env      string         `json:"env,omitempty"` // the environment whose instances its calls may reach
 	PID      int            `json:"pid"`
 	Started  time.Time      `json:"started"`
-	Proxy    string         `json:"proxy"`            // URL of the coloring proxy
-	Mitm     []string       `json:"mitm,omitempty"`   // hosts and services whose TLS the proxy opens
-	CA       string         `json:"ca,omitempty"`     // path of the CA's certificate for that
-	Bodies   bool           `json:"bodies,omitempty"` // bodies are kept
-	Log      string         `json:"log,omitempty"`    // path of a detached session's log
-	Child    string         `json:"child,omitempty"`  // the command that the session runs
-	State    string         `json:"state"`            // starting | up | waking | draining | ended
-	Killed   string         `json:"killed,omitempty"` // lane | all: the kill switch that sends its requests to the baseline
+	Proxy    string         `json:"proxy"`             // URL of the coloring proxy
+	Mitm     []string       `json:"mitm,omitempty"`    // hosts and services whose TLS the proxy opens
+	CA       string         `json:"ca,omitempty"`      // path of the CA's certificate for that
+	Bodies   bool           `json:"bodies,omitempty"`  // bodies are kept
+	Log      string         `json:"log,omitempty"`     // path of a detached session's log
+	Child    string         `json:"child,omitempty"`   // the command that the session runs
+	State    string         `json:"state"`             // starting | up | waking | draining | ended
+	Waiting  string         `json:"waiting,omitempty"` // what the end waits for, in words
+	Killed   string         `json:"killed,omitempty"`  // lane | all: the kill switch that sends its requests to the baseline
 	Registry RegistryStatus `json:"registry"`
 	Relay    *RelayStatus   `json:"relay,omitempty"` // of a session that comes in by one
 	Services []Service      `json:"services"`

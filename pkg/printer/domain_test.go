@@ -88,7 +88,7 @@ func TestJSONFieldsArePinned(t *testing.T) {
 			"asked.why asked.percent asked.bucket asked.whitelist warnings"},
 		{Settings{}, "schema settings settings.key settings.value settings.source settings.wrong problems problems.source problems.key problems.why warnings"},
 		{control.RelayStatus{}, "url name state since round_trip outgoing error tries next cut removed gone"},
-		{control.Status{}, "schema lane owner host env pid started proxy mitm ca bodies log child state killed registry registry.address registry.state registry.since " +
+		{control.Status{}, "schema lane owner host env pid started proxy mitm ca bodies log child state waiting killed registry registry.address registry.state registry.since " +
 			"registry.index registry.error registry.critical registry.removed relay services services.name services.registered services.id services.mode services.guard services.local services.state " +
 			"services.note services.claim counts counts.exchanges counts.matched counts.fallbacks counts.errors counts.guard counts.external counts.killed warnings settings steps steps.name steps.began steps.took history history.at history.level history.text"},
 	} {

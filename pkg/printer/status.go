@@ -17,6 +17,9 @@ func Status(s *iostreams.IOStreams, st *control.Status) error {
 	t := NewTable(s).Whole()
 	t.Row(Text("lane"), As(Lane, string(st.Lane)))
 	t.Row(Text("state"), As(stateRole(st.State), st.State))
+	if st.Waiting != "" {
+		t.Row(Text("waits for"), Text(st.Waiting))
+	}
 	if st.Killed != "" {
 		t.Row(Text("killed"), As(Bad, st.Killed), Text(st.KilledWord()))
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"lane/pkg/control"
 	"lane/pkg/lane"
 )
 
@@ -45,7 +46,7 @@ type exposing struct {
 // that has crashed.
 func expose(ctx context.Context, dir string, o *ExposeOptions) (*exposing, error) {
 	sum := sha256.Sum256([]byte(o.Relay.URL + "\n" + string(o.Lane) + "\n" + o.Name))
-	path := filepath.Join(dir, fmt.Sprintf("%x.expose", sum[:8])) // a socket's path has to be short
+	path := filepath.Join(dir, fmt.Sprintf("%x"+strings.TrimPrefix(exposedFiles, "*"), sum[:8])) // a socket's path has to be short
 	for try := 0; ; try++ {
 		ln, err := net.Listen("unix", path)
 		if err == nil {
@@ -82,6 +83,47 @@ func (e *exposing) tell() {
 func (e *exposing) end() {
 	_ = e.ln.Close() // and removes it
 	e.done.Wait()
+}
+
+// exposedFiles are the sockets of exposed names in the directory of all sockets.
+const exposedFiles = "*.expose"
+
+// DeadExposed are the sockets in dir of `lane expose`s that have died. It changes nothing.
+func DeadExposed(ctx context.Context, dir string) (dead []string, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, exposedFiles))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		if deadExposed(ctx, path) {
+			dead = append(dead, path)
+		}
+	}
+	return dead, nil
+}
+
+// RemoveDeadExposed removes such a socket, unless somebody exposes the name by now.
+func RemoveDeadExposed(ctx context.Context, path string) error {
+	if !deadExposed(ctx, path) {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// deadExposed reports whether nobody listens there any more, which the system itself says:
+// a process that is stopped, or hangs, still does.
+func deadExposed(ctx context.Context, path string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", path)
+	if err == nil {
+		_ = c.Close()
+	}
+	return control.Refused(err)
 }
 
 // askExposing asks who has the right: living is false if nobody does any more.

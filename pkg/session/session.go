@@ -78,6 +78,7 @@ type session struct {
 
 	mu       sync.Mutex
 	state    string
+	waiting  string // what the end waits for
 	proxyURL string
 	services []*service
 	claims   *claims
@@ -306,7 +307,7 @@ func (s *session) Status(ctx context.Context) control.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := control.Status{Schema: control.StatusSchema, Lane: s.o.Lane, Owner: s.o.Owner, Host: s.o.Host, Env: s.o.Env,
-		PID: pid(), Started: s.started, Proxy: s.proxyURL, Bodies: s.o.Bodies, Log: s.logPath, State: s.state,
+		PID: pid(), Started: s.started, Proxy: s.proxyURL, Bodies: s.o.Bodies, Log: s.logPath, State: s.state, Waiting: s.waiting,
 		Services: []control.Service{}, Counts: s.totals(), History: slices.Clone(s.history), Warnings: slices.Clone(s.o.Remarks), Settings: s.o.Settings}
 	if len(s.o.Opens) > 0 {
 		st.Mitm, st.CA = s.o.Opens, s.o.Authority.Path
@@ -402,6 +403,13 @@ func (s *session) setState(state string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state = state
+}
+
+// waits says what the end waits for, in words; "" for nothing.
+func (s *session) waits(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = what
 }
 
 // view is the session as its own viewer sees it.

@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,6 +60,8 @@ func (s *session) tearDown(ctx context.Context) error {
 	if s.child != nil {
 		c, cancel := context.WithCancel(ctx)
 		defer cancel()
+		s.waits("its command to end")
+		defer s.waits("")
 		stop := s.onForce(cancel)
 		// How the command ends now is no news: it was told to.
 		var exit *child.ExitError
@@ -185,6 +189,7 @@ func (s *session) drain(ctx context.Context) {
 	defer s.onForce(cancel)()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
+	defer s.waits("")
 	for said := false; ; {
 		busy, calls := 0, 0
 		for _, v := range s.services {
@@ -196,6 +201,7 @@ func (s *session) drain(ctx context.Context) {
 		if busy == 0 && calls == 0 {
 			return
 		}
+		s.waits(underWay(busy, calls) + ", " + spell(s.o.Drain) + " at most")
 		if !said {
 			said = true
 			s.o.Log.Warn("waiting for requests under way; Ctrl-C ends the wait", "requests", busy, "own calls", calls, "at most", s.o.Drain)
@@ -207,6 +213,24 @@ func (s *session) drain(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// underWay is what a drain waits for, in words.
+func underWay(requests, calls int) string {
+	var of []string
+	for _, n := range []struct {
+		of        int
+		one, many string
+	}{{requests, "request", "requests"}, {calls, "own call", "own calls"}} {
+		switch n.of {
+		case 0:
+		case 1:
+			of = append(of, "1 "+n.one)
+		default:
+			of = append(of, strconv.Itoa(n.of)+" "+n.many)
+		}
+	}
+	return strings.Join(of, " and ") + " under way"
 }
 
 // onForce calls f when somebody wants no more waiting; the function that it
