@@ -408,15 +408,20 @@ func TestGolden(t *testing.T) {
 			})
 		}
 	}
+	// Where there is no room for more than a line for each exchange.
+	for _, s := range goldenStates() {
+		t.Run(s.name+"-40x10", func(t *testing.T) {
+			u := newUser(t, 40, 10, s.opts...)
+			s.do(u)
+			golden(t, s.name+"-40x10", u.screen())
+		})
+	}
 	t.Run("too-small", func(t *testing.T) {
 		golden(t, "too-small-40x10", newUser(t, 40, 10).running().screen())
 		for word, color := range map[string]bool{"-color": true, "-nocolor": false} {
 			raw := newUser(t, 40, 10, func(o *Options) { o.Color = color }).running().m.View()
 			golden(t, "too-small-40x10"+word, strings.ReplaceAll(raw, "\x1b", "^[")+"\n")
 		}
-	})
-	t.Run("too-small-detail", func(t *testing.T) {
-		golden(t, "too-small-detail-40x10", newUser(t, 40, 10).running().keys("enter").screen())
 	})
 	t.Run("smallest", func(t *testing.T) {
 		golden(t, "running-60x15", newUser(t, 60, 15).running().screen())

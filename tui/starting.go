@@ -29,22 +29,28 @@ func (m *model) starting() []string {
 		if step.Took == 0 {
 			mark, took, look = "..", stepTime(m.now.Sub(step.Began).Seconds()), bold
 		}
-		what := m.fixed.text.clean(step.Name, 40)
-		if means, ok := stepMeans[step.Name]; ok {
-			what = means
-		}
-		switch {
-		case step.Name == "registry" && s.Registry.Address != "":
-			what += " at " + m.fixed.text.clean(s.Registry.Address, 80)
-		case step.Name == "relay" && s.Relay != nil:
-			what += " " + m.fixed.text.clean(s.Relay.URL, 100)
-			if step.Took == 0 && s.Relay.Error != "" {
-				what += ": " + m.fixed.text.clean(s.Relay.Error, 200)
-			}
-		}
-		out = append(out, m.paint(look, cut("  "+mark+"  "+fitLeft(took, 7)+"  "+what, m.width)))
+		out = append(out, m.paint(look, cut("  "+mark+"  "+fitLeft(took, 7)+"  "+m.stepWords(step), m.width)))
 	}
 	return append(out, "", "  q stops it; nothing is left behind.")
+}
+
+// stepWords say what a step does, and why it is not over.
+func (m *model) stepWords(step *control.Step) string {
+	t, s := m.fixed.text, &m.status
+	what := t.clean(step.Name, 40)
+	if means, ok := stepMeans[step.Name]; ok {
+		what = means
+	}
+	switch {
+	case step.Name == "registry" && s.Registry.Address != "":
+		what += " at " + t.clean(s.Registry.Address, 80)
+	case step.Name == "relay" && s.Relay != nil:
+		what += " " + t.clean(s.Relay.URL, 100)
+		if step.Took == 0 && s.Relay.Error != "" {
+			what += ": " + t.clean(s.Relay.Error, 200)
+		}
+	}
+	return what
 }
 
 // stepTime is a time that passes on the screen: 12 ms, 3.2 s, 41 s.

@@ -48,18 +48,11 @@ func (m *model) empty() []string {
 		}
 		put(label, fit(t.clean(v.Name, 100), nameW)+" -> "+fit(t.clean(v.Local, 60), 15)+"  "+word, c)
 	}
-	target := "SERVICE"
-	if len(s.Services) > 0 {
-		target = t.clean(s.Services[0].Name, 100)
-	} else {
+	if len(s.Services) == 0 {
 		put("Exposed", "nothing: this session colors outgoing calls only", plain)
 	}
 	out = append(out, "")
-	try := "lane curl http://" + target + "/"
-	if !m.fixed.commands {
-		try = "curl -x " + t.clean(s.Proxy, 100) + " http://" + target + "/"
-	}
-	put("Try", try, bold)
+	put("Try", m.tryCurl(), bold)
 	if s.Proxy != "" {
 		put("Proxy", "export HTTP_PROXY="+t.clean(s.Proxy, 100), plain)
 	}
@@ -68,6 +61,19 @@ func (m *model) empty() []string {
 		out = append(out, "  Nothing after a minute? d looks for what is wrong.")
 	}
 	return out
+}
+
+// tryCurl is a first request.
+func (m *model) tryCurl() string {
+	t, s := m.fixed.text, &m.status
+	target := "SERVICE"
+	if len(s.Services) > 0 {
+		target = t.clean(s.Services[0].Name, 100)
+	}
+	if !m.fixed.commands {
+		return "curl -x " + t.clean(s.Proxy, 100) + " http://" + target + "/"
+	}
+	return "lane curl http://" + target + "/"
 }
 
 // tinyLines is the screen when there is no room: one line per exchange.
@@ -98,8 +104,44 @@ func (m *model) tinyLines(l layout) []string {
 	return append(out[:rest], last...)
 }
 
+// tinyWords are what stands in place of rows where there is none.
+func (m *model) tinyWords() []string {
+	t := m.fixed.text
+	switch {
+	case !m.known && m.ended():
+		return []string{"The session has ended."}
+	case !m.known && m.gone != nil:
+		return []string{"No answer for " + age(m.now.Sub(m.goneAt)) + ": " + m.goneWord(), "Trying again each second, q leaves."}
+	case !m.known:
+		return []string{"Connecting to the session."}
+	case m.list.n > 0 || len(m.list.waiting) > 0:
+		return []string{"No row fits the filter."}
+	case m.gone != nil: // which stands below
+		return nil
+	case begins(&m.status):
+		out := []string{"Starting lane " + t.clean(string(m.status.Lane), 80) + "."}
+		for _, step := range m.status.Steps {
+			if step.Took == 0 {
+				out = append(out, stepTime(m.now.Sub(step.Began).Seconds())+": "+m.stepWords(&step))
+			}
+		}
+		return out
+	case m.list.cleared():
+		return []string{"No traffic since the list was cleared."}
+	}
+	return []string{"No traffic yet. Try", m.tryCurl()}
+}
+
 func (m *model) tinyRows(l layout) []string {
 	var out []string
+	if len(m.list.shown) == 0 {
+		for _, words := range m.tinyWords() {
+			for _, line := range wrap(words, m.width-1, l.rows) {
+				out = append(out, cut(" "+line, m.width))
+			}
+		}
+		return out[:min(len(out), l.rows)]
+	}
 	for i := m.list.top; i < min(m.list.top+l.rows, len(m.list.shown)); i++ {
 		e := m.list.at(i)
 		r := row(e, []column{

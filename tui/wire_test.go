@@ -250,8 +250,10 @@ const longText = 5000
 func TestNothingRawReachesTheTerminal(t *testing.T) {
 	for i, s := range nasty {
 		for visit := range visits {
-			if len(s) < longText { // the long ones are slow, and at one of the sizes each
+			if len(s) < longText {
 				check(t, s, 80, 24, false, visit)
+			} else if (i+visit)%4 > 0 { // they are slow: a part of the ways each
+				continue
 			}
 			switch (i + visit) % 3 {
 			case 0:
