@@ -32,6 +32,9 @@ type gcResult struct {
 	Schema string   `json:"schema"`
 	DryRun bool     `json:"dry_run"` // nothing was to be removed
 	Items  []gcItem `json:"items"`
+	// Silent are the process ids of this machine's sessions that do not answer: what
+	// they may hold was not looked at.
+	Silent []int `json:"silent,omitempty"`
 }
 
 func newGCCmd(f *factory) *cobra.Command {
@@ -50,9 +53,11 @@ callers get an error, and not the baseline, until its laptop is at another relay
 are listed, and left, unless --gone-relays says that nobody comes back.
 
 Nothing that lives is removed: before each removal the registry is asked once more,
-and no clock is ever asked. What lane has not registered is not touched. An instance
-is removed by the agent with which it is registered, and by no other: one of another
-agent is listed with its node, and is left.`,
+and no clock is ever asked. What lane has not registered is not touched. While a session
+of this machine does not answer, nothing of this machine but sockets is looked at: it is
+said which one, and the exit code is 3. An instance is removed by the agent with which
+it is registered, and by no other: one of another agent is listed with its node, and is
+left.`,
 		Example: `  lane gc --dry-run
   lane gc --yes
   lane gc --gone-relays --dry-run`,
@@ -85,6 +90,7 @@ func runGC(ctx context.Context, f *factory, o *gcOptions) error {
 	// What is on this machine is removed all the same when the registry is away.
 	there, away := client.Remains(ctx)
 	items := here.local()
+	unseen := here.unseen(away)
 	if away == nil {
 		dead := planGC(there, here)
 		if err := findElsewhere(ctx, client, dead); err != nil {
@@ -103,12 +109,12 @@ func runGC(ctx context.Context, f *factory, o *gcOptions) error {
 			left = left || items[i].Failed
 		}
 	}
-	if err := f.printGC(o, items, remove); err != nil {
+	if err := f.printGC(o, items, here.silentPIDs(), remove, unseen == nil); err != nil {
 		return err
 	}
 	switch {
-	case away != nil:
-		return fmt.Errorf("nothing in the registry was looked at: %w", away)
+	case unseen != nil:
+		return unseen
 	case left:
 		return &exitError{code: exitFailed} // each was named
 	}
@@ -180,12 +186,16 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func (f *factory) printGC(o *gcOptions, items []gcItem, removed bool) error {
+// printGC prints what was found; all says that nothing was left out of the look.
+func (f *factory) printGC(o *gcOptions, items []gcItem, silent []int, removed, all bool) error {
 	if o.json {
 		if items == nil {
 			items = []gcItem{}
 		}
-		return f.printJSON(gcResult{Schema: "lane.gc/v1", DryRun: !removed, Items: items})
+		return f.printJSON(gcResult{Schema: "lane.gc/v1", DryRun: !removed, Items: items, Silent: silent})
+	}
+	if len(items) == 0 && !all {
+		return nil // the error says what nobody has seen
 	}
 	if len(items) == 0 {
 		_, err := fmt.Fprintln(f.io.Err, "nothing is left of dead sessions")

@@ -287,11 +287,26 @@ func TestGCLeavesWhatASilentSessionMayHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := d.holds()
-	if code, out, errOut := d.run("gc", "--yes"); code != exitOK || !slices.Equal(d.holds(), before) || !there(old) {
-		t.Errorf("%d, %q, log there: %v\n%s%s", code, d.holds(), there(old), out, errOut)
+	for _, how := range []string{"--yes", "--dry-run"} {
+		code, out, errOut := d.run("gc", how)
+		if code != exitUnreachable || !slices.Equal(d.holds(), before) || !there(old) || strings.Contains(errOut, "nothing is left") ||
+			!strings.Contains(errOut, "claims, instances and logs were not looked at: the session with the process id 2 does not answer") ||
+			!strings.Contains(errOut, "kill -CONT 2") {
+			t.Errorf("%s: %d, %q, log there: %v\n%s%s", how, code, d.holds(), there(old), out, errOut)
+		}
+	}
+	var res gcResult
+	if code, out, errOut := d.run("gc", "--json"); code != exitUnreachable || json.Unmarshal([]byte(out), &res) != nil ||
+		!slices.Equal(res.Silent, []int{2}) || len(res.Items) != 0 {
+		t.Errorf("%d %+v\n%s%s", code, res, out, errOut)
+	}
+	dead := d.laneInstance("dev-dave", "stock", "da7e", "critical") // another machine's is seen all the same
+	if code, out, errOut := d.run("gc", "--yes"); code != exitUnreachable || !slices.Equal(d.holds(), before) ||
+		!strings.Contains(out, dead) || !strings.Contains(errOut, "kill -CONT 2") {
+		t.Errorf("beside another's: %d, %q\n%s%s", code, d.holds(), out, errOut)
 	}
 	_ = ln.Close()
-	if code, out, errOut := d.run("gc", "--yes"); code != exitOK || len(d.holds()) != 0 || there(old) {
+	if code, out, errOut := d.run("gc", "--yes"); code != exitOK || len(d.holds()) != 0 || there(old) || strings.Contains(errOut, "not looked at") {
 		t.Errorf("when it is gone: %d, %q, log there: %v\n%s%s", code, d.holds(), there(old), out, errOut)
 	}
 }
@@ -320,6 +335,9 @@ func TestGCWithoutARegistry(t *testing.T) {
 	sock := d.deadSocket()
 	if code, _, errOut := d.run("gc", "--yes"); code != exitUnreachable || there(sock) || !strings.Contains(errOut, "nothing in the registry was looked at") {
 		t.Errorf("%d, socket there: %v\n%s", code, there(sock), errOut)
+	}
+	if code, _, errOut := d.run("gc", "--dry-run"); code != exitUnreachable || strings.Contains(errOut, "nothing is left") {
+		t.Errorf("again: %d\n%s", code, errOut)
 	}
 	if code, _, _ := d.run("gc", "--yes", "--dry-run"); code != exitUsage {
 		t.Errorf("--yes --dry-run: %d", code)

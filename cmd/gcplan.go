@@ -2,10 +2,12 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lane/pkg/config"
@@ -86,6 +88,29 @@ func (m *machine) holds(l lane.Name, service string) bool {
 
 // told reports whether every session of this machine has told what it holds.
 func (m *machine) told() bool { return len(m.seen.Silent) == 0 }
+
+// unseen says what was not looked at, the registry or what the silent sessions of this
+// machine may hold; nil if all was.
+func (m *machine) unseen(away error) error {
+	var silent error
+	if !m.told() {
+		silent = fmt.Errorf("this machine's claims, instances and logs were not looked at: %w", &control.SilentError{PIDs: m.seen.Silent})
+	}
+	if away != nil {
+		away = fmt.Errorf("nothing in the registry was looked at: %w", away)
+	}
+	return errors.Join(away, silent)
+}
+
+// silentPIDs are the process ids of the sessions that do not answer, as numbers.
+func (m *machine) silentPIDs() (pids []int) {
+	for _, s := range m.seen.Silent {
+		if pid, err := strconv.Atoi(s); err == nil { // the name of a socket, which anybody of this user may make
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
 
 // local are the sockets and logs of this machine's dead sessions.
 func (m *machine) local() (items []gcItem) {
