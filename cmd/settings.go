@@ -60,7 +60,14 @@ func sessionName(st *control.Status) string { return "the session of lane " + st
 
 func (f *factory) system() config.System {
 	home, _ := os.UserHomeDir()
-	return config.System{Getenv: f.getenv, GOOS: runtime.GOOS, Home: home, Temp: os.TempDir(), UID: os.Getuid()}
+	return config.System{Getenv: f.getenv, GOOS: runtime.GOOS, Home: home, Temp: os.TempDir(), UID: os.Getuid(), IsFile: isFile}
+}
+
+// isFile reports whether there is something that is no directory, as far as this user
+// can see.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
 }
 
 // runtimeDir is where this user's sessions have their sockets. It is made, and
@@ -72,6 +79,9 @@ func (f *factory) runtimeDir() (string, error) {
 	}
 	if err := config.CheckRuntimeDir(dir); err != nil {
 		return "", err
+	}
+	if info, err := os.Lstat(dir); err == nil && info.Mode()&os.ModeSymlink != 0 && f.getenv("LANE_RUNTIME_DIR") != "" {
+		return "", &config.DirError{Name: "LANE_RUNTIME_DIR", Why: dir + " is a symbolic link, which may lead elsewhere tomorrow: set it to the directory itself"}
 	}
 	if err := config.MakePrivate(dir); err != nil {
 		return "", fmt.Errorf("the place for the sockets of sessions: %w; LANE_RUNTIME_DIR names another place", err)

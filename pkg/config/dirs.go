@@ -18,6 +18,9 @@ type System struct {
 	Home   string // the user's home directory; may be empty
 	Temp   string // as os.TempDir()
 	UID    int    // as os.Getuid(): -1 on Windows
+	// IsFile tells of a path whether there is something that is no directory; nil: it is
+	// not asked.
+	IsFile func(path string) bool
 }
 
 // UserFile is the user's own settings file, given os.UserConfigDir(); empty
@@ -33,17 +36,17 @@ func UserFile(configDir string) string {
 // install id, logs, records of sessions. LANE_STATE_DIR names another place.
 func StateDir(s System) (string, error) {
 	if d := s.Getenv("LANE_STATE_DIR"); d != "" {
-		return fullPath("LANE_STATE_DIR", d)
+		return s.place("LANE_STATE_DIR", d)
 	}
 	// A relative path in one of the XDG variables is to be ignored, says their
 	// specification.
 	if d := s.Getenv("XDG_STATE_HOME"); filepath.IsAbs(d) {
-		return filepath.Join(d, "lane"), nil
+		return s.place("XDG_STATE_HOME", d, "lane")
 	}
 	switch s.GOOS {
 	case "windows":
 		if d := s.Getenv("LocalAppData"); d != "" {
-			return filepath.Join(d, "lane"), nil
+			return s.place("LocalAppData", d, "lane")
 		}
 		return "", errors.New("no place for state: neither LANE_STATE_DIR nor LocalAppData is set")
 	case "darwin":
@@ -62,10 +65,10 @@ func StateDir(s System) (string, error) {
 // names another place.
 func RuntimeDir(s System) (string, error) {
 	if d := s.Getenv("LANE_RUNTIME_DIR"); d != "" {
-		return fullPath("LANE_RUNTIME_DIR", d)
+		return s.place("LANE_RUNTIME_DIR", d)
 	}
 	if d := s.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
-		return filepath.Join(d, "lane"), nil
+		return s.place("XDG_RUNTIME_DIR", d, "lane")
 	}
 	if s.GOOS == "windows" { // each user has a Temp of their own
 		return filepath.Join(s.Temp, "lane"), nil
@@ -78,13 +81,21 @@ type DirError struct{ Name, Why string }
 
 func (e *DirError) Error() string { return e.Name + ": " + e.Why }
 
-// fullPath refuses a relative one: each directory would have sessions of its own, which
-// none of the others could see or end.
-func fullPath(name, dir string) (string, error) {
+// place is the directory that a variable names, and what is below it. A relative one is
+// refused: each directory would have sessions of its own, which none of the others could
+// see or end. So is a file: whoever set the variable has not meant it, and is not to be
+// told to remove it.
+func (s System) place(name, dir string, below ...string) (string, error) {
 	if !filepath.IsAbs(dir) {
 		return "", &DirError{name, fmt.Sprintf("%q is not a full path: each directory would have another one", dir)}
 	}
-	return filepath.Clean(dir), nil
+	whole := filepath.Join(append([]string{dir}, below...)...)
+	for _, p := range []string{filepath.Clean(dir), whole} {
+		if s.IsFile != nil && s.IsFile(p) {
+			return "", &DirError{name, p + " is a file and no directory: set it to a directory of your own"}
+		}
+	}
+	return whole, nil
 }
 
 // CheckRuntimeDir says so when the sockets of sessions in dir would have paths that are

@@ -110,6 +110,43 @@ func TestDirsThatAreNone(t *testing.T) {
 	}
 }
 
+// A variable that names a file says so by its own name, and asks nobody to remove the
+// file; a directory, and one that is not there yet, are good.
+func TestDirsThatAreFiles(t *testing.T) {
+	base := t.TempDir()
+	file := filepath.Join(base, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken := filepath.Join(base, "taken") // its directory for lane is a file
+	if err := os.Mkdir(taken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(taken, "lane"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		dir  func(System) (string, error)
+	}{{"LANE_STATE_DIR", StateDir}, {"XDG_STATE_HOME", StateDir}, {"LANE_RUNTIME_DIR", RuntimeDir}, {"XDG_RUNTIME_DIR", RuntimeDir}} {
+		for value, good := range map[string]bool{file: false, taken: strings.HasPrefix(c.name, "LANE_"), base: true, filepath.Join(base, "none"): true} {
+			s := System{GOOS: "linux", Home: "/home/a", Temp: "/tmp", Getenv: func(k string) string { return map[string]string{c.name: value}[k] },
+				IsFile: func(p string) bool {
+					info, err := os.Stat(p)
+					return err == nil && !info.IsDir()
+				}}
+			_, err := c.dir(s)
+			var bad *DirError
+			if good != (err == nil) {
+				t.Errorf("%s=%s: %v", c.name, value, err)
+			}
+			if !good && (!errors.As(err, &bad) || bad.Name != c.name || !strings.Contains(bad.Why, "is a file") || strings.Contains(bad.Why, "remove")) {
+				t.Errorf("%s=%s: %v", c.name, value, err)
+			}
+		}
+	}
+}
+
 func TestSocketPath(t *testing.T) {
 	if p, err := SocketPath("/run", "a.sock"); err != nil || p != filepath.Join("/run", "a.sock") {
 		t.Errorf("%q, %v", p, err)
