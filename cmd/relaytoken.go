@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -60,7 +59,8 @@ func newTokenCreateCmd(f *factory) *cobra.Command {
 		Short: "Make a token, and print it",
 		Long: `Make a token, and print it. It is a secret: hand it over as a file with mode 0600
 (LANE_RELAY_TOKEN_FILE, or relay_token_file in lane.yaml), or in LANE_RELAY_TOKEN;
-never on a command line, which every user of a machine can read.`,
+never on a command line, which every user of a machine can read. A file that holds
+something already is not written over: its token would be good, and in nobody's hands.`,
 		Example: `  lane relay token create --user alice --out token
   lane relay token create --user alice --services 'order-service,shop-*' --ttl 4h --out token`,
 		Args: takes(),
@@ -103,22 +103,19 @@ func runTokenCreate(f *factory, o *tokenOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := k.Note(g); err != nil { // first: one that nobody knows of cannot be revoked
+	write := func() error { // first noted: one that nobody knows of cannot be revoked
+		if err := k.Note(g); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(f.io.Out, text)
 		return err
 	}
 	if o.out != "" {
-		file, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err != nil {
-			return usagef(newFileHint, "--out: %v", err)
+		write = func() error {
+			return writeSecret(o.out, text+"\n", func() error { return k.Note(g) })
 		}
-		err = file.Chmod(0o600) // of one that was there
-		if err == nil {
-			_, err = fmt.Fprintln(file, text)
-		}
-		if err := errors.Join(err, file.Close()); err != nil {
-			return err
-		}
-	} else if _, err := fmt.Fprintln(f.io.Out, text); err != nil {
+	}
+	if err := write(); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(f.io.Err, "lane: token %s of %s: lanes %s; services %s; good until %s\n", g.ID, g.User,

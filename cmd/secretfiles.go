@@ -60,3 +60,38 @@ func roots(by, path string) (*x509.CertPool, error) {
 	}
 	return pool, nil
 }
+
+// writeSecret writes a new file, which this user alone may read. before is done when it
+// is certain that the file can be written, and undoes it by its error. What is there
+// already is not written over, unless it is empty, as mktemp makes it, or no regular file.
+func writeSecret(path, text string, before func() error) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	made := err == nil
+	if errors.Is(err, fs.ErrExist) {
+		file, err = os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return usagef(newFileHint, "--out: %v", err)
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+	case info.Mode().IsRegular() && info.Size() > 0:
+		err = usagef("name another file, or remove this one; `lane relay token list` and `lane relay token revoke ID` are for a token that nobody is to have any more",
+			"--out: %s is there already, and is not written over", path)
+	default:
+		if info.Mode().IsRegular() {
+			err = file.Chmod(0o600) // of one that was there
+		}
+		if err == nil {
+			err = before()
+		}
+		if err == nil {
+			_, err = file.WriteString(text)
+		}
+	}
+	if err = errors.Join(err, file.Close()); err != nil && made {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
