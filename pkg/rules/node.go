@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -62,21 +63,25 @@ type field struct {
 	read func(*yaml.Node)
 }
 
-// hints are keys that are not there, and what is meant.
-var hints = map[string]string{
-	"weight": "a share of users is percent; weights belong to instances", "ratio": "say percent", "share": "say percent",
-	"percentage": "say percent", "target": "say lane", "when": "say match", "conditions": "say match", "and": "say all", "or": "say any",
-	"<<": "what stands elsewhere is not merged in here",
+// hints are keys that are not there, and what is meant: a key, and what else is to be
+// said of it.
+var hints = map[string]struct{ key, why string }{
+	"weight": {"percent", "a share of users is percent; weights belong to instances"}, "ratio": {"percent", ""}, "share": {"percent", ""},
+	"percentage": {"percent", ""}, "target": {"lane", ""}, "when": {"match", ""}, "conditions": {"match", ""}, "and": {"all", ""}, "or": {"any", ""},
+	"<<": {"", "what stands elsewhere is not merged in here"},
 }
 
-// mapping reads a mapping whose keys are known, and returns those that are there;
-// nil if it is none. what is how messages call it.
+// mapping reads a mapping whose keys are known, and returns those that are there, with
+// their lines; nil if it is none. what is how messages call it. A key that an unknown one
+// is a slip of is there with a negative line: that it is missing, and what else follows
+// from that, is nothing that the author has to mend.
 func (l *loader) mapping(n *yaml.Node, what string, fields ...field) (have map[string]int) {
 	if n.Kind != yaml.MappingNode {
 		l.fail(n, CodeBadValue, "%s has to be a mapping (name: value), not %s", what, kindOf(n))
 		return nil
 	}
 	have = map[string]int{}
+	slips := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		at, value := n.Content[i], n.Content[i+1]
 		if at.Kind != yaml.ScalarNode {
@@ -91,30 +96,40 @@ func (l *loader) mapping(n *yaml.Node, what string, fields ...field) (have map[s
 		k := slices.IndexFunc(fields, func(f field) bool { return f.name == at.Value })
 		switch {
 		case k < 0:
-			l.unknown(at, what, fields)
+			if means := l.unknown(at, what, fields); means != "" {
+				slips[means] = at.Line
+			}
 		case isNull(value):
 			l.fail(at, CodeBadValue, "%s: %s has no value; remove the line, or give one", what, at.Value)
 		default:
 			fields[k].read(value)
 		}
 	}
+	for means, line := range slips { // now: one that is there as well is not there twice
+		if have[means] == 0 {
+			have[means] = -line
+		}
+	}
 	return have
 }
 
-func (l *loader) unknown(at *yaml.Node, what string, fields []field) {
-	if why := hints[at.Value]; why != "" {
-		l.fail(at, CodeUnknownKey, "%s: unknown key %q: %s", what, at.Value, why)
-		return
-	}
+// unknown reports a key that does not exist, and returns the one that is meant, or "".
+func (l *loader) unknown(at *yaml.Node, what string, fields []field) (means string) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.name
 	}
-	if near := nearest.Word(at.Value, names); near != "" {
+	if hint, ok := hints[at.Value]; ok {
+		l.fail(at, CodeUnknownKey, "%s: unknown key %q: %s", what, at.Value, cmp.Or(hint.why, "say "+hint.key))
+		return hint.key
+	}
+	near := nearest.Word(at.Value, names)
+	if near != "" {
 		l.fail(at, CodeUnknownKey, "%s: unknown key %q; did you mean %s?", what, at.Value, near)
-		return
+		return near
 	}
 	l.fail(at, CodeUnknownKey, "%s: unknown key %q; there are %s", what, at.Value, strings.Join(names, ", "))
+	return ""
 }
 
 // list reads each value of a list; one value alone is a list of one.

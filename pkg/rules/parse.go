@@ -50,7 +50,7 @@ func (l *loader) document(s *Set, root *yaml.Node) {
 		l.fail(root, CodeMissing, "the document has no rules; one without any says rules: []")
 	}
 	for _, n := range list { // when the keys that they refer to have been read
-		if r := l.readRule(s, n, entries); r != nil {
+		if r := l.readRule(s, n, entries, have["entry"] != 0); r != nil {
 			s.rules = append(s.rules, r)
 		}
 	}
@@ -229,8 +229,9 @@ func (s *Set) compile() {
 	s.strip.other = slices.Concat(s.guarded, s.strip.trusted)
 }
 
-// readRule reads one rule; nil with a finding if it cannot be one.
-func (l *loader) readRule(s *Set, n *yaml.Node, entries []string) *rule {
+// readRule reads one rule; nil with a finding if it cannot be one. entered says that the
+// document names an entry, in whatever way.
+func (l *loader) readRule(s *Set, n *yaml.Node, entries []string, entered bool) *rule {
 	l.rule = nameOf(n)
 	before := len(l.found)
 	rank := ranked{line: n.Line, name: l.rule}
@@ -265,7 +266,7 @@ func (l *loader) readRule(s *Set, n *yaml.Node, entries []string) *rule {
 	missing("id", "logs and metrics name the rule by it")
 	missing("priority", "the lower number is asked first")
 	missing("lane", "where its requests belong")
-	if len(entries) == 0 {
+	if !entered {
 		missing("entry", "the service at which the requests enter, here or once at the top")
 	}
 	l.sort(r, n, have, missing)
@@ -277,6 +278,9 @@ func (l *loader) readRule(s *Set, n *yaml.Node, entries []string) *rule {
 
 // sort says of which source a rule is, by what it has.
 func (l *loader) sort(r *rule, n *yaml.Node, have map[string]int, missing func(name, why string)) {
+	if have["whitelist"] < 0 || have["percent"] < 0 {
+		return // one of them is misspelled, which is said
+	}
 	whitelist, percent := have["whitelist"] > 0, have["percent"] > 0
 	switch {
 	case whitelist && percent:

@@ -86,7 +86,16 @@ func (l *loader) leaf(s *Set, n *yaml.Node, k kind) *cond {
 	if k.named() && have["name"] == 0 {
 		l.fail(n, CodeMissing, "%s: name is missing", k)
 	}
-	if min(have["exact"], 1)+min(have["prefix"], 1)+min(have["regex"], 1) != 1 {
+	said, slips := 0, 0
+	for _, name := range []string{"exact", "prefix", "regex"} {
+		switch line := have[name]; {
+		case line > 0:
+			said++
+		case line < 0:
+			slips++
+		}
+	}
+	if said > 1 || said+slips == 0 {
 		l.fail(n, CodeMissing, "%s: say one of exact, prefix, regex", k)
 	}
 	lf.guarded = k == kindHeader && slices.Contains(s.guarded, lf.name)
@@ -171,7 +180,7 @@ func (l *loader) regex(lf *leaf, n *yaml.Node) {
 }
 
 // userPlace reads the header, or the cookie, by which a user is known.
-func (l *loader) userPlace(s *Set, n *yaml.Node, what string, more ...field) (p place, found bool) {
+func (l *loader) userPlace(s *Set, n *yaml.Node, what string, more ...field) (p place, found bool, have map[string]int) {
 	set := func(k kind) func(*yaml.Node) {
 		return func(n *yaml.Node) {
 			if found {
@@ -190,10 +199,10 @@ func (l *loader) userPlace(s *Set, n *yaml.Node, what string, more ...field) (p 
 		}
 	}
 	fields := slices.Concat([]field{{"header", set(kindHeader)}, {"cookie", set(kindCookie)}}, more)
-	if have := l.mapping(n, what, fields...); have != nil && have["header"]+have["cookie"] == 0 {
+	if have = l.mapping(n, what, fields...); have != nil && have["header"] == 0 && have["cookie"] == 0 {
 		l.fail(n, CodeMissing, "%s: say by which header or cookie users are known", what)
 	}
-	return p, found
+	return p, found, have
 }
 
 func (l *loader) key(s *Set, r *rule, n *yaml.Node) {
@@ -205,18 +214,19 @@ func (l *loader) key(s *Set, r *rule, n *yaml.Node) {
 		l.fail(n, CodeBadKey, "key: %q: say { header: NAME } or { cookie: NAME }", n.Value)
 		return
 	}
-	r.key, r.keyed = l.userPlace(s, n, "key")
+	r.key, r.keyed, _ = l.userPlace(s, n, "key")
 }
 
 func (l *loader) whitelist(s *Set, r *rule, n *yaml.Node) {
-	r.key, r.keyed = l.userPlace(s, n, "whitelist", field{"route", func(n *yaml.Node) {
+	var have map[string]int
+	r.key, r.keyed, have = l.userPlace(s, n, "whitelist", field{"route", func(n *yaml.Node) {
 		v, ok := l.text(n, "route")
 		if ok && !isWord(v, ":/._-") {
 			l.fail(n, CodeBadValue, "whitelist: route %q: letters, digits and inner : / . _ - only", v)
 		}
 		r.route = v
 	}})
-	if r.route == "" && n.Kind == yaml.MappingNode {
+	if have != nil && have["route"] == 0 {
 		l.fail(n, CodeMissing, "whitelist: route is missing: the list's name")
 	}
 }
