@@ -19,12 +19,13 @@ lane, and names of services are resolved by the registry. All arguments but a
 leading --lane, --diff and --ignore are curl's own. Send an untagged request with
 -H 'x-lane-tag: baseline'.
 
-With --diff the request is sent twice, first to the baseline and then to the lane,
-and printed is in what the two answers differ: status, headers, and the body, JSON
-by path, other text by line, all else by its first bytes that differ. A list that
-has the same items in another order is one difference ('body .items order': where
-each item of the second was in the first, from 0). It exits 0 if they are the same
-and 1 if not; --diff=json prints JSON.
+With --diff the request is sent twice, first to the baseline and then to the lane. One
+that changes data does so twice, once in the shared environment: a note says so for
+methods other than GET, HEAD, OPTIONS and TRACE. Printed is in what the two answers
+differ: status, headers, and the body, JSON by path, other text by line, all else by
+its first bytes that differ. A list that has the same items in another order is one
+difference ('body .items order': where each item of the second was in the first, from
+0). It exits 0 if they are the same and 1 if not; --diff=json prints JSON.
 --ignore leaves a difference out, * stands for anything: 'header etag',
 'body .items[*].id', 'body'. Left out in any case:
 ` + wrapped(compare.Ignored(), 80) + `.`,

@@ -91,6 +91,11 @@ func runCurlDiff(ctx context.Context, f *factory, curl string, st *control.Statu
 			return usagef("leave it out; --lane LANE names another lane", "--diff sets %s itself", lane.HeaderTag)
 		}
 	}
+	if method := methodOf(args); !slices.Contains([]string{"GET", "HEAD", "OPTIONS", "TRACE"}, method) {
+		if _, err := fmt.Fprintf(f.io.Err, "lane: --diff sends this %s twice, first to the baseline, which others share: what it changes there stays\n", traffic.Printable(method)); err != nil {
+			return err
+		}
+	}
 	input, err := stdin(f.io.In, args)
 	if err != nil {
 		return err
@@ -128,6 +133,69 @@ func runCurlDiff(ctx context.Context, f *factory, curl string, st *control.Statu
 		return &exitError{code: exitFailed}
 	}
 	return err
+}
+
+// curlValues are curl's short options that have a value, in the same word or in the next.
+const curlValues = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
+
+// methodOf is the method with which curl sends, by its arguments. What a file of options
+// (-K) says is not known here.
+func methodOf(args []string) string {
+	said, by, get := "", "GET", false
+	option := func(name, value string) {
+		switch {
+		case name == "X" || name == "request":
+			said = value
+		case name == "G" || name == "get":
+			get = true
+		case name == "I" || name == "head":
+			by = "HEAD"
+		case name == "T" || name == "upload-file":
+			by = "PUT"
+		case name == "d" || name == "F" || name == "json" || strings.HasPrefix(name, "data") || strings.HasPrefix(name, "form") && name != "form-escape":
+			by = "POST"
+		}
+	}
+	for i := 0; i < len(args); i++ {
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1]
+		}
+		if long, ok := strings.CutPrefix(args[i], "--"); ok {
+			name, value, has := strings.Cut(long, "=")
+			if !has {
+				value = next
+			}
+			if option(name, value); name == "request" && !has {
+				i++
+			}
+			continue
+		}
+		if len(args[i]) < 2 || args[i][0] != '-' {
+			continue
+		}
+		for j := 1; j < len(args[i]); j++ { // several in one word
+			letter := args[i][j : j+1]
+			if !strings.Contains(curlValues, letter) {
+				option(letter, "")
+				continue
+			}
+			value := args[i][j+1:]
+			if value == "" {
+				value = next
+				i++
+			}
+			option(letter, value)
+			break
+		}
+	}
+	switch {
+	case said != "":
+		return said
+	case get:
+		return "GET"
+	}
+	return by
 }
 
 // stdinMost bounds what is read to be sent twice.
