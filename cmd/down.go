@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,15 +131,24 @@ func runDown(ctx context.Context, f *factory, o *downOptions) error {
 		}
 	}
 	if len(mine) == 0 && name != "" {
-		left, err := f.removeLeftover(ctx, lane.Name(name))
+		client, err := f.registry()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		left, others, err := f.removeLeftover(ctx, client, lane.Name(name))
 		if err != nil {
 			return err
 		}
 		if len(left) > 0 {
 			return reportLeftover(f, o, name, left)
 		}
+		return reportNone(f, o, name, elsewhereHint(ctx, client, lane.Name(name), others, all))
 	}
-	return reportDown(f, o, name, mine)
+	if len(mine) == 0 {
+		return reportNone(f, o, "", "")
+	}
+	return reportDown(f, o, mine)
 }
 
 const (
@@ -182,42 +192,61 @@ func (f *factory) sayAway(r *control.RelayStatus, force bool) error {
 }
 
 // removeLeftover removes what a session of this installation, which no longer
-// runs, has left of a lane in the registry, and returns the services.
-func (f *factory) removeLeftover(ctx context.Context, name lane.Name) ([]string, error) {
+// runs, has left of a lane in the registry, and returns the services, and the claims of
+// others.
+func (f *factory) removeLeftover(ctx context.Context, client *consul.Client, name lane.Name) (services []string, others []lane.Claim, err error) {
 	state, err := config.StateDir(f.system())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	install, err := config.InstallID(state)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	client, err := f.registry()
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
 	claims, err := client.Claims(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("look for what a dead session has left: %w", err)
+		return nil, nil, fmt.Errorf("look for what a dead session has left: %w", err)
 	}
-	var services []string
 	var far []lane.Claim
 	for _, c := range claims {
 		if c.Install != install || !consul.OwnID(c.ID, name, c.Service, install) {
-			continue // somebody else's
+			others = append(others, c)
+			continue
 		}
 		if c.Relay != "" { // its session holds the claims of others, too
 			far = append(far, c)
 			continue
 		}
 		if err := client.RemoveLeftover(ctx, c.Session, "", []lane.Claim{c}); err != nil {
-			return services, err
+			return services, others, err
 		}
 		services = append(services, c.Service)
 	}
 	gone, err := f.yieldLeftover(ctx, client, install, far)
-	return append(services, gone...), err
+	return append(services, gone...), others, err
+}
+
+// elsewhereHint says who holds a lane that is none of this machine's, or which one may have
+// been meant if nobody does.
+func elsewhereHint(ctx context.Context, client *consul.Client, name lane.Name, others []lane.Claim, here []control.Found) string {
+	var holders []string
+	for _, c := range others {
+		who := traffic.Printable(lane.Holder(cmp.Or(c.Owner, "somebody"), c.Host))
+		if c.Session != "" && !slices.Contains(holders, who) {
+			holders = append(holders, who)
+		}
+	}
+	if len(holders) > 0 {
+		return "it is held by " + strings.Join(holders, ", ") + ", and ended there"
+	}
+	var more []lane.Name
+	for _, s := range here {
+		more = append(more, s.Status.Lane)
+	}
+	if near := nearLane(ctx, client, name, more); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return ""
 }
 
 // yieldLeftover has the relay of the settings give up what it holds for a session of
@@ -281,7 +310,26 @@ func reportLeftover(f *factory, o *downOptions, name string, services []string) 
 	return err
 }
 
-func reportDown(f *factory, o *downOptions, name string, ended []control.Found) error {
+// reportNone says that nothing was ended; more is what else is known of the lane.
+func reportNone(f *factory, o *downOptions, name, more string) error {
+	if o.json {
+		return f.printJSON(downResult{Schema: "lane.down/v1", Ended: []downEnded{}})
+	}
+	what := "no session runs on this machine"
+	if name != "" {
+		what = "lane " + name + " has no session on this machine"
+	}
+	if more != "" {
+		what += "; " + more
+	}
+	if last := f.lastWords(name); last != "" {
+		what += "\n" + last
+	}
+	_, err := fmt.Fprintf(f.io.Err, "nothing to end: %s\n", what)
+	return err
+}
+
+func reportDown(f *factory, o *downOptions, ended []control.Found) error {
 	res := downResult{Schema: "lane.down/v1", Ended: []downEnded{}}
 	for _, s := range ended {
 		e := downEnded{Lane: string(s.Status.Lane), PID: s.Status.PID, Services: []string{}}
@@ -297,17 +345,6 @@ func reportDown(f *factory, o *downOptions, name string, ended []control.Found) 
 		if _, err := fmt.Fprintln(f.io.Out, farewell(e.Lane, e.Services)); err != nil {
 			return err
 		}
-	}
-	if len(res.Ended) == 0 {
-		what := "no session runs on this machine"
-		if name != "" {
-			what = "lane " + name + " has no session on this machine"
-		}
-		if last := f.lastWords(name); last != "" {
-			what += "\n" + last
-		}
-		_, err := fmt.Fprintf(f.io.Err, "nothing to end: %s\n", what)
-		return err
 	}
 	return nil
 }

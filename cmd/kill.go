@@ -3,11 +3,14 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"lane/pkg/consul"
 	"lane/pkg/lane"
+	"lane/pkg/nearest"
+	"lane/pkg/printer"
 	"lane/pkg/traffic"
 
 	"github.com/spf13/cobra"
@@ -109,7 +112,7 @@ func runKill(ctx context.Context, f *factory, o *killOptions) error {
 		}
 	}
 	if !o.all && !o.deregister {
-		f.warnUnknownLane(ctx, client, name)
+		f.warnUnknownLane(ctx, client, name, nil)
 	}
 	if !o.deregister {
 		return f.printKill(o.json, res)
@@ -195,13 +198,42 @@ func joinNames(all []lane.Name) string {
 
 // warnUnknownLane says so when a lane that was killed is not in the registry: it
 // may be a typing error, and whoever is in a hurry should know. A registry that
-// does not tell is no reason to fail: the switch is set.
-func (f *factory) warnUnknownLane(ctx context.Context, client *consul.Client, name lane.Name) {
+// does not tell is no reason to fail: the switch is set. more are lanes that it may have
+// meant besides those of the registry.
+func (f *factory) warnUnknownLane(ctx context.Context, client *consul.Client, name lane.Name, more []lane.Name) {
 	claims, err := client.Claims(ctx, name)
 	if err != nil || len(claims) > 0 {
 		return
 	}
 	if all, err := client.LaneInstances(ctx, name); err == nil && len(all) == 0 {
-		fmt.Fprintf(f.io.Err, "note: lane %s has nothing in the registry now; `lane ls` lists the lanes\n", name)
+		way := "`lane ls` lists the lanes"
+		if near := nearLane(ctx, client, name, more); near != "" {
+			way = "did you mean " + near + "?"
+		}
+		fmt.Fprintf(f.io.Err, "note: lane %s has nothing in the registry now; %s\n", name, way)
 	}
+}
+
+// nearLane is the lane of the registry, or of more, that a name is most likely a slip of;
+// "" if there is none, or the registry does not tell.
+func nearLane(ctx context.Context, client *consul.Client, name lane.Name, more []lane.Name) string {
+	claims, err := client.Claims(ctx, "")
+	if err != nil {
+		claims = nil
+	}
+	instances, err := client.LaneInstances(ctx, "")
+	if err != nil {
+		instances = nil
+	}
+	var names []string
+	for _, n := range more {
+		names = append(names, string(n))
+	}
+	for _, row := range printer.NewLanes(claims, instances).Lanes {
+		names = append(names, row.Lane)
+	}
+	return nearest.Word(string(name), slices.DeleteFunc(names, func(n string) bool {
+		_, err := lane.ParseName(n) // anybody may have written it
+		return n == string(name) || err != nil
+	}))
 }

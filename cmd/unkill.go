@@ -49,7 +49,13 @@ func runUnkill(ctx context.Context, f *factory, o *killOptions) error {
 	if o.json {
 		return f.printJSON(newKillResult(after, changed))
 	}
-	return f.sayKill(name, o.all, changed, false, after)
+	if err := f.sayKill(name, o.all, changed, false, after); err != nil {
+		return err
+	}
+	if !o.all && !changed { // of a name that is none, the switch is where it was
+		f.warnUnknownLane(ctx, client, name, after.KilledLanes)
+	}
+	return nil
 }
 
 // completeKilled completes the lanes that are killed by their names.
