@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -174,10 +175,16 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 		return err
 	}
 	var ex lane.Explanation
+	idle := "" // a port that decides nothing
 	err = f.engine(ctx, s, router, func(t *proxy.Transport) error {
 		service, cat, err := t.Locate(ctx, target.Host)
 		if err := missing(err); err != nil {
 			return err
+		}
+		if _, noIP := netip.ParseAddr(target.Hostname()); noIP != nil && target.Port() != "" && service != "" {
+			if same, _, err := t.Locate(ctx, target.Hostname()); err == nil && same == service {
+				idle = target.Port()
+			}
 		}
 		if closed = closed && !proxy.Opens(s.Mitm, target.Host, service); closed {
 			// As the proxy decides it: it does not see what is inside.
@@ -193,6 +200,11 @@ func runExplain(ctx context.Context, f *factory, o *explainOptions) error {
 	}
 	if through != nil {
 		if err := f.sayThrough(s, through); err != nil {
+			return err
+		}
+	}
+	if idle != "" {
+		if _, err := fmt.Fprintf(f.io.Err, "note: the port %s is not used: %s is the name of a service, and the registry says at which ports its instances are\n", idle, target.Hostname()); err != nil {
 			return err
 		}
 	}

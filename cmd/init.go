@@ -71,10 +71,12 @@ func runInit(ctx context.Context, f *factory, o *initOptions) error {
 	if err != nil {
 		return err
 	}
+	guessed := guesses(o, &first, &found)
 	if f.io.IsStdinTTY && f.io.IsStderrTTY && !o.yes {
 		if err := f.askFirst(&first); err != nil {
 			return err
 		}
+		guessed = "" // they were shown, and taken
 	}
 	if err := checkFirst(&first); err != nil {
 		return err
@@ -88,7 +90,7 @@ func runInit(ctx context.Context, f *factory, o *initOptions) error {
 	if err := errors.Join(err, out.Close()); err != nil {
 		return fmt.Errorf("write the settings: %w", err)
 	}
-	return f.reportInit(path, &first, &found)
+	return f.reportInit(path, &first, &found, guessed)
 }
 
 // first is what a first lane.yaml says when nobody is asked: flags, then what
@@ -173,7 +175,23 @@ func (f *factory) askFirst(first *detect.First) error {
 	return err
 }
 
-func (f *factory) reportInit(path string, first *detect.First, found *detect.Found) error {
+// guesses names what stands in the file and nobody has said, with what speaks for it.
+func guesses(o *initOptions, first *detect.First, found *detect.Found) string {
+	var all []string
+	if o.service == "" && first.Service != "" {
+		all = append(all, "the service's name "+first.Service+" (from "+found.ServiceFrom+")")
+	}
+	switch {
+	case o.port != 0 || first.Port == 0:
+	case slices.Contains(found.Ports, first.Port):
+		all = append(all, fmt.Sprintf("the port %d (from the build files)", first.Port))
+	default:
+		all = append(all, fmt.Sprintf("the port %d (something listens there)", first.Port))
+	}
+	return strings.Join(all, ", ")
+}
+
+func (f *factory) reportInit(path string, first *detect.First, found *detect.Found, guessed string) error {
 	w := f.io.Err
 	for _, n := range found.Notes {
 		fmt.Fprintf(w, "note: %s\n", traffic.Printable(n))
@@ -183,6 +201,9 @@ func (f *factory) reportInit(path string, first *detect.First, found *detect.Fou
 	}
 	if first.Port == 0 {
 		fmt.Fprintf(w, "note: nothing listens on the usual ports; set the port in %s\n", config.FileName)
+	}
+	if guessed != "" {
+		fmt.Fprintf(w, "note: guessed: %s; if that is wrong, edit it under services in %s\n", traffic.Printable(guessed), config.FileName)
 	}
 	_, err := fmt.Fprintf(f.io.Out, "wrote %s\nnext: lane up dev-%s\n", path, "YOURNAME")
 	return err
