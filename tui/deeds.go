@@ -64,8 +64,13 @@ type (
 		seq uint64
 		of  traffic.Messages
 	}
-	answersMsg struct{ answers answers }
-	doneMsg    struct{ notice string }
+	// answersMsg ends a sending.
+	answersMsg struct {
+		n       uint64
+		answers answers
+		err     error
+	}
+	doneMsg struct{ notice string }
 )
 
 // async makes a command of a deed: it runs beside the screen, and ends with it.
@@ -126,6 +131,9 @@ func (m model) copyCurl(e traffic.Exchange, secrets bool) model {
 	here, have := m.held(&e)
 	m.async(func(ctx context.Context) tea.Msg {
 		whole, err := d.Whole(ctx, e.Seq)
+		if err == nil {
+			err = sameRow(&e, &whole)
+		}
 		if err != nil && have {
 			whole, err = here, nil
 		}
@@ -182,54 +190,54 @@ func (m *model) curlOptions() traffic.CurlOptions {
 // replay sends a request again and lays the answer beside the old one.
 func (m model) replay(e traffic.Exchange) model {
 	d := m.deeds
-	m.notice = "sending " + m.fixed.text.clean(methodWord(e.Method), 20) + " again" + underWay
-	m.async(func(ctx context.Context) tea.Msg {
-		whole, err := repeatable(ctx, d, e.Seq)
+	return m.send(&e, "sending "+m.fixed.text.clean(methodWord(e.Method), 20)+" again", func(ctx context.Context, whole *traffic.Exchange) (answers, error) {
+		again, err := d.Send(ctx, whole, "")
 		if err != nil {
-			return m.failure("not sent", err)
-		}
-		again, err := d.Send(ctx, &whole, "")
-		if err != nil {
-			return m.failure("not sent", err)
+			return answers{}, err
 		}
 		old := Answer{Took: whole.Took, Decision: string(whole.Kind) + "; reason=" + string(whole.Reason) + "; instance=" + whole.Instance, Answer: compare.Answer{
-			Status: whole.Status, Header: headerOf(whole.ResHeader), NoBody: true, Err: noAnswer(&whole)}}
+			Status: whole.Status, Header: headerOf(whole.ResHeader), NoBody: true, Err: noAnswer(whole)}}
 		if b := whole.ResBody; b != nil && !b.Cut {
 			old.Body, old.NoBody = b.Bytes, false
 		}
-		return answersMsg{answers{of: whole, names: [2]string{"BEFORE", "NOW"}, both: [2]Answer{old, again}}}
+		return answers{of: *whole, names: [2]string{"BEFORE", "NOW"}, both: [2]Answer{old, again}}, nil
 	})
-	return m
 }
 
 // against sends a request twice, tagged with the lane and as the baseline's.
 func (m model) against(e traffic.Exchange) model {
 	d, name := m.deeds, string(m.status.Lane)
-	m.notice = "sending it to lane and baseline" + underWay
-	m.async(func(ctx context.Context) tea.Msg {
-		whole, err := repeatable(ctx, d, e.Seq)
+	return m.send(&e, "sending it to lane and baseline", func(ctx context.Context, whole *traffic.Exchange) (answers, error) {
+		inLane, err := d.Send(ctx, whole, name)
 		if err != nil {
-			return m.failure("not sent", err)
+			return answers{}, err
 		}
-		inLane, err := d.Send(ctx, &whole, name)
+		inBase, err := d.Send(ctx, whole, "baseline")
 		if err != nil {
-			return m.failure("not sent", err)
+			return answers{}, err
 		}
-		inBase, err := d.Send(ctx, &whole, "baseline")
-		if err != nil {
-			return m.failure("not sent", err)
-		}
-		return answersMsg{answers{of: whole, names: [2]string{"BASELINE", "LANE"}, both: [2]Answer{inBase, inLane}, sides: true}}
+		return answers{of: *whole, names: [2]string{"BASELINE", "LANE"}, both: [2]Answer{inBase, inLane}, sides: true}, nil
 	})
-	return m
 }
 
-func repeatable(ctx context.Context, d Deeds, seq uint64) (traffic.Exchange, error) {
-	whole, err := d.Whole(ctx, seq)
-	if err != nil {
-		return whole, err
+// sameRow says that a whole exchange is the row that was asked for, and not one of a
+// session that has begun anew meanwhile: its numbers are the same.
+func sameRow(row, whole *traffic.Exchange) error {
+	if row.Start.Equal(whole.Start) {
+		return nil
 	}
-	return whole, traffic.Repeatable(&whole)
+	return errors.New("the session has begun anew, and this exchange is not its")
+}
+
+func repeatable(ctx context.Context, d Deeds, row *traffic.Exchange) (traffic.Exchange, error) {
+	whole, err := d.Whole(ctx, row.Seq)
+	if err == nil {
+		err = sameRow(row, &whole)
+	}
+	if err == nil {
+		err = traffic.Repeatable(&whole)
+	}
+	return whole, err
 }
 
 func noAnswer(e *traffic.Exchange) string {
@@ -271,7 +279,7 @@ func (m model) export() model {
 			if !bodies && !headless(&rows[i]) {
 				continue
 			}
-			if whole, err := d.Whole(ctx, rows[i].Seq); err == nil {
+			if whole, err := d.Whole(ctx, rows[i].Seq); err == nil && sameRow(&rows[i], &whole) == nil {
 				rows[i] = whole
 			} else if headless(&rows[i]) {
 				bare++

@@ -47,6 +47,7 @@ const (
 	actSort
 	actReconnect
 	actDoctor
+	actAnswers
 )
 
 // place is where a key works.
@@ -121,6 +122,7 @@ func bindings() []binding {
 		deed(bind(actCopySecrets, inList|inDetail, "", "C", "copy with secrets (asks)", "C")),
 		deed(bind(actReplay, inList|inDetail|inAnswers, "r replay", "r", "send it again and compare", "r")),
 		deed(bind(actAgainst, inList|inDetail|inAnswers, "D diff", "D", "lane against baseline", "D")),
+		deed(bind(actAnswers, everywhere, "", "a", "the last two answers", "a")),
 		deed(bind(actExport, inList, "", "e", "export the list as HAR", "e")),
 		deed(bind(actProxy, inList, "p copy proxy", "p", "copy the proxy's variables", "p")),
 		bind(actMark, inList|inDetail, "", "m", "mark the row, or unmark it", "m"),

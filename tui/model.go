@@ -70,6 +70,8 @@ func (s screen) opener() action {
 		return actEvents
 	case screenDoctor:
 		return actDoctor
+	case screenAnswers:
+		return actAnswers
 	}
 	return actNone
 }
@@ -123,6 +125,11 @@ type model struct {
 	pausedAt time.Time
 	drawn    uint64 // the row up to which the graph was made
 	answers  answers
+	// sending is the request that a key sends again, and late are its answers if they
+	// came when the user had gone on.
+	sending *sending
+	late    *answers
+	keys    uint64 // pressed so far
 	// diagnosis is what D has found.
 	diagnosis diagnosis
 	// answered counts answers, and drawing is what is kept of a text.
@@ -225,6 +232,7 @@ func (m model) update(msg tea.Msg) model {
 			m.notice = "not done: the session has begun anew"
 		}
 		m.list, m.rate, m.lost, m.lostNow, m.fell = m.list.clear(), rate{since: m.now}, 0, 0, fallbacks{}
+		m.late = nil // of rows that are no more
 	case wholeMsg:
 		m = m.wholeCame(msg)
 	case messagesMsg:
@@ -232,11 +240,7 @@ func (m model) update(msg tea.Msg) model {
 			m.detail.messages = &msg.of
 		}
 	case answersMsg:
-		m.answers, m.notice, m.answered = msg.answers, "", m.answered+1
-		if m.screen != screenAnswers {
-			m = m.open(screenAnswers)
-		}
-		m.reading = scroll{}
+		m = m.answersCame(msg)
 	case diagnosisMsg:
 		m = m.diagnosed(msg)
 	case doneMsg:
@@ -246,9 +250,7 @@ func (m model) update(msg tea.Msg) model {
 	case tickMsg:
 		m = m.ticked(msg)
 	case noticeOverMsg:
-		if msg.number == m.notices {
-			m.notice = ""
-		}
+		m = m.noticeOver(msg)
 	}
 	switch {
 	case m.screen == screenGraph, m.screen == screenServices, m.screen == screenEvents:
@@ -279,6 +281,9 @@ func (m model) batch(msg batchMsg) model {
 func (m model) wholeCame(msg wholeMsg) model {
 	if m.screen == screenList || m.detail.of.Seq != msg.seq {
 		return m
+	}
+	if msg.err == nil {
+		msg.err = sameRow(&m.detail.of, &msg.e)
 	}
 	if msg.err != nil {
 		m.detail.failed = m.fixed.text.clean(msg.err.Error(), 300)

@@ -16,6 +16,20 @@ const underWay = " ..."
 // noticeOverMsg takes a notice away, if it is still that one.
 type noticeOverMsg struct{ number uint64 }
 
+// noticeOver takes a notice away after its time, or after as long again if it could not
+// be read: a filter that is typed, or a question, has its place.
+func (m model) noticeOver(msg noticeOverMsg) model {
+	_, waits := m.waiting()
+	switch {
+	case msg.number != m.notices:
+	case m.filter.open || waits && m.layout().tiny:
+		m.do = m.wait(noticeLasts(m.notice), msg)
+	default:
+		m.notice = ""
+	}
+	return m
+}
+
 // noticeLasts is how long a notice stays: as long as it takes to look there and to read
 // it.
 func noticeLasts(notice string) time.Duration {

@@ -7,6 +7,7 @@ import (
 )
 
 func (m model) press(msg tea.KeyMsg) model {
+	m.keys++
 	if msg.Type == tea.KeyCtrlC {
 		m.leaving = leaveInterrupt
 		return m
@@ -34,6 +35,9 @@ func (m model) press(msg tea.KeyMsg) model {
 		}
 		return m
 	}
+	if msg.Type == tea.KeyEsc && m.sendingSaid() {
+		return m.cancelSending()
+	}
 	m.notice = ""
 	act := lookup(m.binds, m.screen.place(), msg)
 	switch act {
@@ -53,6 +57,8 @@ func (m model) press(msg tea.KeyMsg) model {
 		return m.open(screenEvents)
 	case actDoctor:
 		return m.examine()
+	case actAnswers:
+		return m.showAnswers()
 	case actReconnect:
 		if m.screen == screenDoctor && m.gone == nil {
 			return m.diagnose()
@@ -101,6 +107,15 @@ func (m model) pressRow(act action) model {
 			m.notice = "the session has ended: nobody could send it"
 		}
 		return m
+	}
+	if act == actReplay || act == actAgainst {
+		if l := m.late; l != nil && l.of.Seq == e.Seq && l.of.Start.Equal(e.Start) && l.sides == (act == actAgainst) {
+			return m.showAnswers() // what was asked for is here
+		}
+		if m.sending != nil {
+			m.notice = "not sent: " + m.sending.what + " is still under way; esc in the list cancels it"
+			return m
+		}
 	}
 	row := *e
 	words := rowWords(e, m.fixed.text)
@@ -209,6 +224,8 @@ func (m model) pressList(act action, msg tea.KeyMsg) model {
 	case actBack:
 		if !m.list.filter.Empty() {
 			m.list = m.list.choose(traffic.Filter{}, m.list.origin())
+		} else if m.sending != nil {
+			return m.cancelSending()
 		}
 	case actNextTab, actPrevTab:
 		if m.layout().side > 0 {

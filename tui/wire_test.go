@@ -152,7 +152,12 @@ var visits = []func(t *testing.T, s string, u *user){
 		third := other
 		third.Header, third.Body = nil, []byte(s+"\nb")
 		for _, b := range [][2]Answer{{both, other}, {other, third}} {
-			u.send(answersMsg{answers{of: e, names: [2]string{"BEFORE", "NOW"}, both: b}}).keys("<")
+			u.m.sending = &sending{cancel: func() {}}
+			u.send(answersMsg{answers: answers{of: e, names: [2]string{"BEFORE", "NOW"}, both: b}})
+			if b[0].Err != "" {
+				u.keys("a") // a key was pressed since
+			}
+			u.keys("<")
 			fitsScreen(t, "answers", u)
 			u.keys("G")
 			fitsScreen(t, "end of the answers", u)
