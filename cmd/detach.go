@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"lane/pkg/config"
@@ -74,7 +75,8 @@ func (f *factory) detach(ctx context.Context, name string, args []string) (contr
 		case <-ctx.Done():
 			// A start that nobody waits for is not left running.
 			err := context.Cause(ctx)
-			if cmd.Process.Signal(os.Interrupt) != nil { // not everywhere can it be asked
+			// Not the interrupt: one that is ignored here is ignored there.
+			if cmd.Process.Signal(syscall.SIGTERM) != nil { // not everywhere can it be asked
 				err = errors.Join(err, cmd.Process.Kill())
 			}
 			select {

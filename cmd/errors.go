@@ -149,7 +149,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 	case errors.As(err, &exit):
 		return exit.code, "", true
 	case errors.As(err, &dead):
-		return dead.code, "its guardian removes what it had put into the registry; `lane gc` shows what is left", false
+		return dead.code, "what it may have put into the registry its guardian removes; `lane gc` shows what is left", false
 	case errors.As(err, &left) && errors.As(err, &denied):
 		return exitFailed, "with a token that may write it: `lane up` of this lane on this machine again takes it, and its end removes it", false
 	case errors.As(err, &farLeft) && farLeft.Exposed:

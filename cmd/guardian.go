@@ -33,8 +33,11 @@ func newGuardianCmd(f *factory) *cobra.Command {
 		Args:   takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			// Signals are for the session: its guardian ends with the pipe.
-			yielded := false
+			yielded, told := false, false
 			clean := func(ctx context.Context, w guardian.Ward) error {
+				if w.Log != "" && !told {
+					told = leaveDeath(w.Log, f.now()) == nil
+				}
 				err := f.cleanUp(ctx, w)
 				if yielded || w.Relay == nil {
 					return err

@@ -1,10 +1,10 @@
 package cmd
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +12,7 @@ import (
 
 	"lane/pkg/config"
 	"lane/pkg/logfile"
+	"lane/pkg/session"
 )
 
 // lastEnd is why a detached session ended that nobody had asked to. It lies beside its
@@ -34,16 +35,45 @@ func (e *lastEnd) words(now time.Time) string {
 
 func endOf(log string) string { return log + ".end" }
 
-// leaveEnd notes the end of a detached session that was up, unless it was asked for.
-func leaveEnd(ctx context.Context, log string, now time.Time, err error) error {
-	if err == nil || interrupted(ctx, err) {
+// leaveEnd notes the end of a detached session that was up, unless `lane down` has asked
+// for it. Who sends it a signal is mostly not its owner.
+func leaveEnd(log string, now time.Time, err error) error {
+	if err == nil {
 		return nil
 	}
-	raw, err := json.Marshal(lastEnd{At: now, Why: strings.ReplaceAll(err.Error(), "\n", "; ")})
+	why := err.Error()
+	var by *session.InterruptedError
+	if errors.As(err, &by) {
+		why = by.How
+		var left *session.LeftBehindError
+		if errors.As(err, &left) {
+			why += "; " + left.Error()
+		}
+	}
+	return writeEnd(log, os.O_TRUNC, now, why)
+}
+
+// leaveDeath notes, as its guardian, that a detached session has died, which may have
+// noted its own end before.
+func leaveDeath(log string, now time.Time) error {
+	err := writeEnd(log, os.O_EXCL, now, "its process was killed, or broke off by a fault that its log shows")
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func writeEnd(log string, how int, now time.Time, why string) error {
+	raw, err := json.Marshal(lastEnd{At: now, Why: strings.ReplaceAll(why, "\n", "; ")})
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(endOf(log), raw, 0o600)
+	f, err := os.OpenFile(endOf(log), os.O_WRONLY|os.O_CREATE|how, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	return errors.Join(err, f.Close())
 }
 
 // lastEnd is how the last detached session of a lane, "" for any, has ended by itself;

@@ -170,10 +170,10 @@ func TestGate(t *testing.T) {
 	}
 	open = g.close(t.Context())
 	g.turn(&there)
-	say("lost;")
+	say("first;")
 	open()
 	say("log;")
-	if got := there.String(); got != "log;" || strings.Contains(here.String(), "log") {
+	if got := there.String(); got != "first;log;" || strings.Contains(here.String(), "log") {
 		t.Errorf("the log has %q, the terminal %q", got, here.String())
 	}
 }

@@ -20,6 +20,7 @@ var (
 	errInterrupted error = &session.InterruptedError{How: "by its owner with Ctrl-C"}
 	errTerminated  error = &session.InterruptedError{How: "by a SIGTERM to its process"}
 	errHungUp      error = &session.InterruptedError{How: "with its terminal, which was closed"}
+	errKilledInt   error = &session.InterruptedError{How: "by a SIGINT to its process"} // without a terminal
 )
 
 // interruption is that cause with the way in which the signal came.
@@ -71,12 +72,19 @@ func brief(args []string) bool {
 
 // signals makes the one signal context: the first signal ends it, the second
 // one closes force, which ends the waiting of a clean end. Whoever calls hangups
-// gets those signals from then on, and they end nothing. pulls are those of the
-// process's leash.
+// gets those signals from then on, and they end nothing: they are not about a terminal.
+// What was ignored when the process began stays so: nohup, and a shell without job
+// control that has put it behind itself, say by that that it is to go on. pulls are those
+// of the process's leash.
 func signals(pulls <-chan pull) (ctx context.Context, force <-chan struct{}, hangups func() <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	got := make(chan os.Signal, 4)
-	signal.Notify(got, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(got, syscall.SIGTERM)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if !signal.Ignored(sig) {
+			signal.Notify(got, sig)
+		}
+	}
 	// `lane … | head -1` would end the process at its next write, with all that it has
 	// to remove. Asked for, the signal ends nothing: the write fails, and that ends it
 	// as Ctrl-C does. A socket's broken pipe sends it too, so nobody looks at it here.
@@ -109,6 +117,9 @@ func signals(pulls <-chan pull) (ctx context.Context, force <-chan struct{}, han
 			if sig != nil {
 				asked.direct++
 				why = interruption(sig)
+				if sig == os.Interrupt && taken.Load() {
+					why = errKilledInt
+				}
 			}
 			for ; n < asked.count(); n++ {
 				switch n {
@@ -124,6 +135,7 @@ func signals(pulls <-chan pull) (ctx context.Context, force <-chan struct{}, han
 	// decided, and each of the three would wait for the runtime's own thread.
 	hangups = func() <-chan struct{} {
 		taken.Store(true)
+		signal.Notify(got, syscall.SIGHUP) // whoever asks has a use for those too that nohup would keep away
 		return hung
 	}
 	return ctx, again, hangups, func() {

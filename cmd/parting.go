@@ -23,6 +23,7 @@ type parting struct {
 	lane  lane.Name
 	out   *gate // what the session says
 	level *slog.LevelVar
+	say   *slog.Logger // by out
 
 	mu    sync.Mutex
 	ready *readiness    // to leave; nil: not yet
@@ -97,6 +98,7 @@ func (p *parting) leave(ctx context.Context, v session.View) error {
 		return err
 	}
 	_, _ = r.null.Close(), r.fds.Close()
+	p.f.deafToHangups()
 	p.level.Set(slog.LevelInfo)
 	p.out.turn(r.log)
 	p.mu.Lock()
@@ -107,6 +109,7 @@ func (p *parting) leave(ctx context.Context, v session.View) error {
 		return err
 	}
 	_ = p.f.banner(r.log, &st) // as every such log begins
+	p.say.Info("detached: it goes on without its terminal")
 	p.f.held.letGo(st)
 	return nil
 }
@@ -160,9 +163,9 @@ func (g *gate) close(ctx context.Context) (open func()) {
 	}
 }
 
-// turn has all that is written from now on go elsewhere.
+// turn has all that is written from now on go elsewhere, where nothing can be torn.
 func (g *gate) turn(to io.Writer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.to = to
+	g.to, g.shut = to, false
 }

@@ -134,6 +134,7 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 		if err := f.intoLog(path); err != nil {
 			return err
 		}
+		f.deafToHangups()
 	}
 	opts, err := f.sessionOptions(s, name, o)
 	if err != nil {
@@ -152,13 +153,15 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 			ready(st)
 		}
 	}
+	var cause error // of its end
+	opts.Ended = func(c error) { cause = c }
 	err = session.Run(ctx, opts)
 	log := opts.LogPath
 	if path, left := away.left(); left {
 		log = path
 	}
 	if log != "" && wasUp { // of a start that fails, whoever waits for it is told
-		if e := leaveEnd(ctx, log, f.now(), err); e != nil {
+		if e := leaveEnd(log, f.now(), err); e != nil {
 			opts.Log.Warn("lane status will not say how this ended", "error", e)
 		}
 	}
@@ -171,7 +174,7 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 		for _, v := range opts.Services {
 			names = append(names, v.Name)
 		}
-		if _, e := fmt.Fprintln(f.io.Err, farewell(string(name), names)); e != nil {
+		if _, e := fmt.Fprintln(f.io.Err, farewell(string(name), names)+endedBy(cause)); e != nil {
 			return errors.Join(err, e)
 		}
 	}
@@ -179,6 +182,26 @@ func runUp(ctx context.Context, f *factory, o *upOptions, argv []string) error {
 		return errInterrupted
 	}
 	return err
+}
+
+// deafToHangups is for a session that has no terminal, or none any more: that one was
+// closed is nothing to it.
+func (f *factory) deafToHangups() {
+	if f.hangups != nil {
+		f.hangups()
+	}
+}
+
+// endedBy says who has ended a session where it was not whoever sits at its terminal.
+func endedBy(cause error) string {
+	var by *session.InterruptedError
+	switch {
+	case errors.Is(cause, session.ErrStopped):
+		return " (" + session.ErrStopped.Error() + ")"
+	case errors.As(cause, &by) && by != errInterrupted: //nolint:errorlint // to errors.Is they are one
+		return " (ended " + by.How + ")"
+	}
+	return ""
 }
 
 // errDownAtStart is the end of a detached session by `lane down` while it started.
@@ -270,6 +293,7 @@ func (f *factory) show(opts *session.Options, o *upOptions) *parting {
 		away.level.Set(slog.LevelInfo)
 	}
 	opts.Log = slog.New(slog.NewTextHandler(away.out, &slog.HandlerOptions{Level: away.level}))
+	away.say = opts.Log
 	opts.Ready = func(st control.Status) {
 		_ = f.banner(f.io.Err, &st) // who has closed it does not read it
 		if st.Child != "" {

@@ -34,6 +34,7 @@ type Ward struct {
 	Mark        string       `json:"mark,omitempty"`    // of the instances, which no other session's bear
 	Group       int          `json:"group,omitempty"`   // process group of the session's command
 	Socket      string       `json:"socket,omitempty"`  // of the session's control API
+	Log         string       `json:"log,omitempty"`     // of a session without a terminal
 	// Astray says that something was cut off on its way to the registry, which may come
 	// after its removal.
 	Astray bool `json:"astray,omitempty"`

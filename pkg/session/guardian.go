@@ -84,7 +84,7 @@ func (s *session) tell() error {
 	}
 	r := s.o.Registry
 	w := guardian.Ward{Address: s.client.Address(), Datacenter: r.Datacenter, Namespace: r.Namespace, CAFile: r.CAFile, Token: r.Token, TokenFile: r.TokenFile}
-	w.Socket = s.socket
+	w.Socket, w.Log = s.socket, s.logPath
 	w.Mark, w.SessionName, w.Astray = s.mark, s.sessionName, s.client.Astray()
 	if s.claims != nil {
 		w.Session = s.claims.session.ID()

@@ -121,6 +121,9 @@ type Options struct {
 	View func(ctx context.Context, v View) error
 	// Ready is called once, when everything is routable.
 	Ready func(control.Status)
+	// Ended, if set, is called once, at the end, with what has asked for it: ErrStopped, an
+	// *InterruptedError, or else nothing that anybody need be told.
+	Ended func(cause error)
 	// At is called before each step of the start; tests interrupt there.
 	At func(step string)
 

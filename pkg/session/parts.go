@@ -90,6 +90,7 @@ func (s *session) detach(log string) bool {
 	s.mu.Unlock()
 	if up {
 		s.event("detached: it goes on without its terminal")
+		s.inform() // of its log
 	}
 	return up
 }

@@ -133,6 +133,9 @@ func Run(ctx context.Context, o Options) error {
 	}()
 	s.result = s.run(ctx, inner)
 	s.farewell(context.Cause(inner), s.result)
+	if o.Ended != nil {
+		o.Ended(context.Cause(inner))
+	}
 	end() // before anybody hears of the end: who looks then finds no session
 	close(s.done)
 	return errors.Join(s.result, <-served)

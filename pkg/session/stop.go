@@ -96,6 +96,16 @@ func (s *session) markDraining(ctx context.Context) {
 	})
 }
 
+// impatience is what ends the waiting of an end under way, as a user does it.
+func (s *session) impatience() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.logPath != "" {
+		return "lane down --force"
+	}
+	return "Ctrl-C"
+}
+
 // forcedAnswer is how long a forced end waits for the answer of a relay that is there.
 const forcedAnswer = 2 * time.Second
 
@@ -106,7 +116,7 @@ func (s *session) askRelay(ctx context.Context) (context.Context, func()) {
 		return ctx, func() {}
 	}
 	if err := s.link.up(); err != nil {
-		s.o.Log.Warn("waiting for the relay, which is to remove what it has registered; Ctrl-C ends the wait", "error", err, "at most", s.o.step)
+		s.o.Log.Warn("waiting for the relay, which is to remove what it has registered; "+s.impatience()+" ends the wait", "error", err, "at most", s.o.step)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	quit := make(chan struct{})
@@ -204,7 +214,7 @@ func (s *session) drain(ctx context.Context) {
 		s.waits(underWay(busy, calls) + ", " + spell(s.o.Drain) + " at most")
 		if !said {
 			said = true
-			s.o.Log.Warn("waiting for requests under way; Ctrl-C ends the wait", "requests", busy, "own calls", calls, "at most", s.o.Drain)
+			s.o.Log.Warn("waiting for requests under way; "+s.impatience()+" ends the wait", "requests", busy, "own calls", calls, "at most", s.o.Drain)
 		}
 		select {
 		case <-tick.C:
