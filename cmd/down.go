@@ -237,7 +237,7 @@ func elsewhereHint(ctx context.Context, client *consul.Client, name lane.Name, o
 		}
 	}
 	if len(holders) > 0 {
-		return "it is held by " + strings.Join(holders, ", ") + ", and ended there"
+		return "it is held by " + strings.Join(holders, ", ") + ", where it can be ended"
 	}
 	var more []lane.Name
 	for _, s := range here {
