@@ -61,6 +61,7 @@ type service struct {
 	from     string         // whom it was taken over from
 	notes    []string       // what its user should know of it
 	because  string         // the policy that has isolated it, in words; "" for none
+	meant    string         // the service that its name is most likely a slip of, if it has no baseline
 }
 
 func newService(o Service, log *slog.Logger, now time.Time) *service {

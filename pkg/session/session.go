@@ -333,7 +333,7 @@ func (s *session) Status(ctx context.Context) control.Status {
 		if e := s.abroad(); e != nil {
 			st.Warnings = []string{e.wayOut()} // of its neighbours this registry tells nothing
 		} else {
-			st.Warnings = append(st.Warnings, warnings(cat, s.names())...)
+			st.Warnings = append(st.Warnings, warnings(cat, s.names(), s.meant())...)
 			for _, v := range s.services {
 				st.Warnings = append(st.Warnings, company(cat, s.o.Lane, v)...)
 			}

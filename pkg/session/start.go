@@ -289,6 +289,7 @@ func (s *session) warmUp(ctx context.Context) error {
 			return fmt.Errorf("watch %s: %w", v.o.Name, err)
 		}
 	}
+	s.learnMeant(ctx)
 	return nil
 }
 

@@ -29,13 +29,29 @@ func TestWarnings(t *testing.T) {
 	} {
 		cat := lane.NewCatalog(lane.Trust{}, nil, lane.Switches{}, c.service)
 		cat.ClaimsUnknown, cat.ClaimsDenied = true, c.denied // unknown they are, too, until they have been read
-		got := warnings(cat, []string{"orders"})
+		got := warnings(cat, []string{"orders"}, nil)
 		if c.want == "" && len(got) != 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	if got := warnings(lane.NewCatalog(lane.Trust{}, nil, lane.Switches{}), []string{"orders"}); len(got) != 0 {
+	if got := warnings(lane.NewCatalog(lane.Trust{}, nil, lane.Switches{}), []string{"orders"}, nil); len(got) != 0 {
 		t.Errorf("a service that nobody knows yet: %q", got)
+	}
+}
+
+// Whoever has mistyped a service is told of the one that there is, and nobody else is.
+func TestWarningsNameTheServiceThatIsMeant(t *testing.T) {
+	all := []string{"order-service", "inventory", "order-servce", "lane-dev-bob-order-servce"}
+	for given, want := range map[string]string{"order-servce": "order-service", "order-service": "order-servce", "inventory": "", "payments": "",
+		"lane-dev-bob-order-servc": ""} {
+		if got := meantBy(given, all); got != want {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
+	cat := lane.NewCatalog(lane.Trust{}, nil, lane.Switches{}, lane.NewService("a", nil, nil), lane.NewService("b", []lane.Instance{{ID: "base", Weight: 1}}, nil))
+	got := warnings(cat, []string{"a", "b"}, map[string]string{"a": "aa", "b": "bb"})
+	if len(got) != 1 || !strings.HasSuffix(got[0], "; did you mean aa?") {
+		t.Errorf("%q", got)
 	}
 }
 
