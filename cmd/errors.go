@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"strings"
+	"syscall"
 
 	"lane/pkg/ca"
 	"lane/pkg/child"
@@ -164,17 +165,17 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		if errors.Is(start.Err, exec.ErrNotFound) || errors.Is(start.Err, fs.ErrNotExist) {
 			return 127, "is it installed, and on the PATH?", false
 		}
-		return 126, "", false
+		return 126, unrunHint(start.Err), false
 	case errors.As(err, &usage):
 		return exitUsage, usage.hint, false
 	case errors.As(err, &name):
 		return exitUsage, "", false
 	case errors.As(err, &settings):
-		return exitUsage, "`lane config` shows every setting and where it comes from", false
+		return exitUsage, settingsHint(settings), false
 	case errors.As(err, &dir):
 		return exitUsage, "docs/settings.md says what each of the two directories is for; unset, there is a good one", false
 	case errors.As(err, &validation):
-		return exitUsage, validation.Fix, false
+		return exitUsage, "", false // it says that itself
 	case errors.As(err, &none):
 		lane := none.lane
 		if lane == "" {
@@ -239,6 +240,34 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitFailed, "take another address, or port 0 for a free one", false
 	}
 	return exitFailed, "", false
+}
+
+// unrunHint is what to do about a command that is there and cannot be run.
+func unrunHint(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "it has to be a program that you may run: chmod +x FILE, or name its interpreter first, as in: sh FILE"
+	case errors.Is(err, syscall.ENOEXEC):
+		return "it is no program of this machine, and no script that begins with #!: name its interpreter first, as in: sh FILE"
+	}
+	return ""
+}
+
+// settingsHint is what to do about settings that are wrong. What the command line says
+// is shown by nothing but its own help.
+func settingsHint(e *config.Invalid) string {
+	flags, services := true, true
+	for _, p := range e.Problems {
+		flags = flags && strings.HasPrefix(p.Source, "-")
+		services = services && p.Source == "-s"
+	}
+	switch {
+	case services:
+		return "say -s NAME=PORT, once for each service"
+	case flags:
+		return "the command with --help shows what its flags take"
+	}
+	return "`lane config` shows every setting and where it comes from"
 }
 
 // unreadHint is what to do about a switch that cannot be read.

@@ -70,6 +70,9 @@ func badFlag(c *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
 		if short := unknown.GetSpecifiedShortnames(); short != "" {
+			if name != "" && name[0] >= '0' && name[0] <= '9' { // -1 was meant as a number
+				return usagef("usage: "+c.UseLine(), "%s takes no number below 0, and -%s is one", c.CommandPath(), short)
+			}
 			return usagef(hint, "%s has no flag -%s", c.CommandPath(), name)
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, f.Name) })

@@ -49,7 +49,12 @@ begins isolated. An operator may set a policy; no session writes over it.
 		Example: `  lane policy
   lane policy set order-service isolated --note "DNS clients"
   lane policy clear order-service`,
-		Args: subcommands,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 2 && (args[1] == config.Shared || args[1] == config.Isolated) {
+				return usagef("say it:  lane policy set "+shellQuote(args[0])+" "+args[1], "there is no command %q", "policy "+args[0])
+			}
+			return subcommands(c, args)
+		},
 		RunE: func(c *cobra.Command, _ []string) error { return runPolicy(c.Context(), f, asJSON) },
 	}
 	jsonFlag(c, &asJSON)

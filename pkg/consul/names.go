@@ -114,7 +114,10 @@ func checkService(field, name string) error {
 		v.Why = "is empty"
 	case len(name) > maxLabel:
 		v.Why = fmt.Sprintf("has %d characters, and a DNS label has at most %d", len(name), maxLabel)
-		v.Fix = "register it in shared mode, or shorten the lane's name"
+		v.Fix = "give it a shorter one"
+		if strings.HasPrefix(name, "lane-") {
+			v.Fix = fmt.Sprintf("take a lane's name that is %d characters shorter, or register it in shared mode", len(name)-maxLabel)
+		}
 	}
 	return v
 }

@@ -83,10 +83,18 @@ func ParseName(s string) (Name, error) {
 	return Name(s), nil
 }
 
+// handy is the length of a suggestion for a name that is too long: behind it there is
+// place for the service in the name of an isolated instance, which is a DNS label too.
+const handy = 32
+
 // suggest turns s into the nearest valid name, or "".
 func suggest(s string) string {
+	most := 63
+	if len(s) > most {
+		most = handy
+	}
 	out := make([]byte, 0, len(s))
-	for i := 0; i < len(s) && len(out) < 63; i++ {
+	for i := 0; i < len(s) && len(out) < most; i++ {
 		c := s[i]
 		switch {
 		case c >= 'A' && c <= 'Z':

@@ -28,6 +28,9 @@ func Of(document []byte, err error) (line int, words string) {
 		return lineAt(document, aliasAt(document, name)), words
 	}
 	if at := unreadable(document); at >= 0 {
+		if strings.Contains(words, "UTF-8") {
+			words = "it has to be UTF-8, and is not: " + words
+		}
 		return lineAt(document, at), words
 	}
 	return 1, words

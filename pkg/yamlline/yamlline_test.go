@@ -15,7 +15,7 @@ func TestOf(t *testing.T) {
 		{"a: 1\n\nb: *x1\nc: *x\n", "yaml: unknown anchor 'x' referenced", "unknown anchor 'x' referenced", 4},
 		{"a: [*x]", "yaml: unknown anchor 'x' referenced", "unknown anchor 'x' referenced", 1},
 		{"a: 1\nb: \x01\n", "yaml: control characters are not allowed", "control characters are not allowed", 2},
-		{"a: 1\nb: 2\nc: \xff", "yaml: invalid leading UTF-8 octet", "invalid leading UTF-8 octet", 3},
+		{"a: 1\nb: 2\nc: \xff", "yaml: invalid leading UTF-8 octet", "it has to be UTF-8, and is not: invalid leading UTF-8 octet", 3},
 		{"a: [1\n\n", "yaml: line 3: did not find ]", "did not find ]", 1},
 		{"", "yaml: line x: y", "line x: y", 1},
 	} {
