@@ -67,11 +67,11 @@ func runInit(ctx context.Context, f *factory, o *initOptions) error {
 	if err != nil {
 		return fmt.Errorf("look at the build files: %w", err)
 	}
-	first, err := f.first(ctx, o, &found)
+	first, listens, err := f.first(ctx, o, &found)
 	if err != nil {
 		return err
 	}
-	guessed := guesses(o, &first, &found)
+	guessed := guesses(o, &first, &found, listens)
 	if f.io.IsStdinTTY && f.io.IsStderrTTY && !o.yes {
 		if err := f.askFirst(&first); err != nil {
 			return err
@@ -94,9 +94,9 @@ func runInit(ctx context.Context, f *factory, o *initOptions) error {
 }
 
 // first is what a first lane.yaml says when nobody is asked: flags, then what
-// was found.
-func (f *factory) first(ctx context.Context, o *initOptions, found *detect.Found) (detect.First, error) {
-	first := detect.First{Service: o.service, Port: o.port, Health: o.health, Preset: o.preset}
+// was found. listens says that the port was found by what listens there.
+func (f *factory) first(ctx context.Context, o *initOptions, found *detect.Found) (first detect.First, listens bool, err error) {
+	first = detect.First{Service: o.service, Port: o.port, Health: o.health, Preset: o.preset}
 	if first.Service == "" {
 		first.Service = found.Service
 		if found.ServiceFrom != "" {
@@ -113,12 +113,12 @@ func (f *factory) first(ctx context.Context, o *initOptions, found *detect.Found
 		var d net.Dialer
 		ports := slices.Concat(found.Ports, usualPorts)
 		if open := detect.Listening(ctx, ports, d.DialContext); len(open) > 0 {
-			first.Port = open[0]
+			first.Port, listens = open[0], true
 		} else if len(found.Ports) > 0 {
 			first.Port = found.Ports[0]
 		}
 	}
-	return first, ctx.Err()
+	return first, listens, ctx.Err()
 }
 
 func checkFirst(first *detect.First) error {
@@ -176,17 +176,17 @@ func (f *factory) askFirst(first *detect.First) error {
 }
 
 // guesses names what stands in the file and nobody has said, with what speaks for it.
-func guesses(o *initOptions, first *detect.First, found *detect.Found) string {
+func guesses(o *initOptions, first *detect.First, found *detect.Found, listens bool) string {
 	var all []string
 	if o.service == "" && first.Service != "" {
 		all = append(all, "the service's name "+first.Service+" (from "+found.ServiceFrom+")")
 	}
 	switch {
 	case o.port != 0 || first.Port == 0:
-	case slices.Contains(found.Ports, first.Port):
-		all = append(all, fmt.Sprintf("the port %d (from the build files)", first.Port))
-	default:
+	case listens:
 		all = append(all, fmt.Sprintf("the port %d (something listens there)", first.Port))
+	default:
+		all = append(all, fmt.Sprintf("the port %d (nothing listens there now)", first.Port))
 	}
 	return strings.Join(all, ", ")
 }
