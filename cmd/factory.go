@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -19,7 +20,9 @@ type factory struct {
 	force   <-chan struct{} // closed by the second signal
 	// hangups, if set, gives the signals that a supervisor sends when it has moved a
 	// log away. Before it is called they end the process.
-	hangups    func() <-chan struct{}
+	hangups func() <-chan struct{}
+	// continued, if set, gives the signals by which this process goes on after a stop.
+	continued  func() (on <-chan os.Signal, stop func())
 	held       *leash // nil: nobody waits for this process at a terminal
 	executable func() (string, error)
 	build      func() (*debug.BuildInfo, bool)

@@ -58,7 +58,7 @@ func Main() int {
 		dir = "."
 	}
 	f := &factory{
-		io: streams, getenv: os.Getenv, environ: os.Environ(), dir: dir, now: time.Now, force: force, hangups: hangups,
+		io: streams, getenv: os.Getenv, environ: os.Environ(), dir: dir, now: time.Now, force: force, hangups: hangups, continued: continued,
 		held: held, executable: os.Executable, build: debug.ReadBuildInfo,
 	}
 	return f.run(ctx, os.Args[1:])

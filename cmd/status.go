@@ -75,6 +75,11 @@ func (f *factory) screen() bool { return f.io.IsStdinTTY && f.io.IsStdoutTTY && 
 func (f *factory) watch(ctx context.Context, src watched, o tui.Options) error {
 	o.In, o.Out, o.Color, o.Now = f.io.In, f.io.Out, f.io.Color, f.now
 	o.Deeds, o.Version = &deeds{src, f}, readVersion(f.build).Version
+	if f.continued != nil {
+		on, stop := f.continued()
+		defer stop()
+		o.Continued = on
+	}
 	err := tui.Run(ctx, src, o)
 	if errors.Is(err, tui.ErrInterrupted) {
 		return errInterrupted // Ctrl-C, which the screen reads as a key

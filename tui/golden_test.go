@@ -124,6 +124,7 @@ func (u *user) keys(names ...string) *user {
 		"end": tea.KeyEnd, "left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace,
 		"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "ctrl+c": tea.KeyCtrlC, "ctrl+f": tea.KeyCtrlF,
 		"ctrl+b": tea.KeyCtrlB, "tab": tea.KeyTab, "shift+tab": tea.KeyShiftTab, "ctrl+u": tea.KeyCtrlU, "ctrl+w": tea.KeyCtrlW,
+		"ctrl+l": tea.KeyCtrlL, "ctrl+z": tea.KeyCtrlZ,
 	}
 	for _, n := range names {
 		switch k, ok := special[n]; {

@@ -48,6 +48,8 @@ const (
 	actReconnect
 	actDoctor
 	actAnswers
+	actRedraw
+	actSuspend
 )
 
 // place is where a key works.
@@ -132,6 +134,8 @@ func bindings() []binding {
 		bind(actClear, inList, "", "x", "clear the list (asks)", "x"),
 		bind(actHelp, everywhere, "? help", "?", "this help", "?"),
 		bind(actQuit, everywhere, "q quit", "q", "quit", "q"),
+		bind(actRedraw, everywhere, "", "ctrl+l", "draw the screen anew", "ctrl+l"),
+		bind(actSuspend, everywhere, "", "ctrl+z", "suspend (viewers only)", "ctrl+z"),
 		bind(actInterrupt, everywhere, "", "ctrl+c", "quit without asking", "ctrl+c"),
 	}
 }

@@ -247,6 +247,12 @@ func (m model) update(msg tea.Msg) model {
 		m.notice = msg.notice
 	case detachMsg:
 		m = m.detached(msg)
+	case continuedMsg:
+		m.do = tea.Exec(away(func() {}), nil)
+	case suspendedMsg:
+		if !msg.stopped {
+			m.notice = "not suspended: no shell is there to continue it"
+		}
 	case tickMsg:
 		m = m.ticked(msg)
 	case noticeOverMsg:

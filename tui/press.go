@@ -7,11 +7,17 @@ import (
 )
 
 func (m model) press(msg tea.KeyMsg) model {
-	m.keys++
-	if msg.Type == tea.KeyCtrlC {
+	switch msg.Type { // whatever is open
+	case tea.KeyCtrlC:
 		m.leaving = leaveInterrupt
 		return m
+	case tea.KeyCtrlL:
+		m.do = tea.ClearScreen
+		return m
+	case tea.KeyCtrlZ:
+		return m.suspend()
 	}
+	m.keys++
 	switch {
 	case msg.Type == tea.KeyRunes && len(msg.Runes) > 1 && !msg.Paste:
 		// What is typed fast arrives as one message.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -63,6 +64,9 @@ type Options struct {
 	Version string
 	// Now is the clock, time.Now if nil. Times are shown in its location.
 	Now func() time.Time
+	// Continued, if set, says that the process goes on after it was stopped: the terminal
+	// is taken anew, and all is drawn.
+	Continued <-chan os.Signal
 	// OnStop, if set, is called once, before Run returns, when the owner has
 	// said to stop: y after q, or ctrl+c. It is never called when Attached or Demo.
 	OnStop func()
@@ -119,6 +123,16 @@ func Run(ctx context.Context, src Source, o Options) error {
 	var feeds sync.WaitGroup
 	feeds.Go(func() { f.exchanges(feedCtx) })
 	feeds.Go(func() { f.status(feedCtx) })
+	feeds.Go(func() {
+		for {
+			select {
+			case <-o.Continued:
+				p.Send(continuedMsg{})
+			case <-feedCtx.Done():
+				return
+			}
+		}
+	})
 
 	end, err := run()
 	stop()

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package tui
+
+// stop: there are no jobs here.
+var stop func() bool
