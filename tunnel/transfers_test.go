@@ -241,11 +241,20 @@ func TestUnreadBytesAreBounded(t *testing.T) {
 // peer.
 func TestASlowUplinkIsNoDeadPeer(t *testing.T) {
 	t.Parallel()
-	r := startRelay(t, defaults, nil)
-	w := wire1(t, r.addr, slow)
-	a := startAgent(t, defaults, r, func(c *AgentConfig) {
+	// A third of the rate, and three times the time: a ping waits behind as many bytes as
+	// with the real ones. But what a busy machine takes for each piece does not grow with
+	// them, and three times as many pings go out meanwhile.
+	const times = 3
+	tm := defaults
+	tm.write, tm.open, tm.handshake = times*tm.write, times*tm.open, times*tm.handshake
+	const each = 450 << 10 // 22 s in all: a dead peer is found in tm.beat and tm.write, 20
+	line := slow
+	line.Rate /= times
+	r := startRelay(t, tm, nil)
+	w := wire1(t, r.addr, line)
+	a := startAgent(t, tm, r, func(c *AgentConfig) {
 		c.URL = "wss://" + w.Addr()
-		c.Handle = func(_ context.Context, _ Claim, _ Header, s Stream) { _, _ = noise(s, 400<<10, 5) }
+		c.Handle = func(_ context.Context, _ Claim, _ Header, s Stream) { _, _ = noise(s, each, 5) }
 	})
 	a.claim(t, orders(TCP))
 	var wg sync.WaitGroup
@@ -257,7 +266,7 @@ func TestASlowUplinkIsNoDeadPeer(t *testing.T) {
 				return
 			}
 			defer func() { _ = s.Close() }()
-			if n, err := io.Copy(io.Discard, s); n != 400<<10 || err != nil {
+			if n, err := io.Copy(io.Discard, s); n != each || err != nil {
 				t.Errorf("%d bytes, %v", n, err)
 			}
 		})
