@@ -115,12 +115,12 @@ func TestCARefuses(t *testing.T) {
 	if code, _, errOut := caRun(t, state, dir, now.AddDate(3, 0, 0), "path"); code != exitFailed || !strings.Contains(errOut, "has ended") || !strings.Contains(errOut, "rm -r ") {
 		t.Errorf("ended: %d %q", code, errOut)
 	}
-	// A file where its directory should be.
+	// A file where its directory should be: the setting is wrong.
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errOut := caRun(t, file, dir, now, "init"); code != exitFailed || out != "" || !strings.Contains(errOut, file) {
+	if code, out, errOut := caRun(t, file, dir, now, "init"); code != exitUsage || out != "" || !strings.Contains(errOut, file) {
 		t.Errorf("no directory: %d %q", code, errOut)
 	}
 	if runtime.GOOS == "windows" {
