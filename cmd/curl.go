@@ -23,9 +23,12 @@ With --diff the request is sent twice, first to the baseline and then to the lan
 that changes data does so twice, once in the shared environment: a note says so for
 methods other than GET, HEAD, OPTIONS and TRACE. Printed is in what the two answers
 differ: status, headers, and the body, JSON by path, other text by line, all else by
-its first bytes that differ. A list that has the same items in another order is one
-difference ('body .items order': where each item of the second was in the first, from
-0). It exits 0 if they are the same and 1 if not; --diff=json prints JSON.
+its first bytes that differ. What was inserted into a list or a text, or removed, is one
+difference, and so are the same items in another order ('body .items order': where each
+item of the second was in the first, from 0). An index, or a line's number, is that of
+the lane's answer; of what only the baseline has, that of the baseline's. Where too many
+items are equal to be aligned they are compared by index, which is said. It exits 0 if
+the answers are the same and 1 if not; --diff=json prints JSON.
 --ignore leaves a difference out, * stands for anything: 'header etag',
 'body .items[*].id', 'body'. Left out in any case:
 ` + wrapped(compare.Ignored(), 80) + `.`,

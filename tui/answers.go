@@ -57,7 +57,11 @@ func (m *model) answersText(w int) []cell {
 	} else {
 		p.put(0, plural(len(diff), "difference")+":", bold)
 		for _, d := range diff {
-			p.put(0, d.Where, warnText)
+			where := d.Where
+			if d.ByIndex { // too many items are equal to find what was inserted
+				where += " (by index)"
+			}
+			p.put(0, where, warnText)
 			if d.Old != "" {
 				p.put(2, "- "+traffic.MaskAt(d.Where, d.Old), plain)
 			}

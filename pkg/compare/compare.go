@@ -31,6 +31,9 @@ type Difference struct {
 	Where string `json:"where"` // status | header NAME | body | body line N | body PATH, as in body .items[2].price | body PATH order
 	Old   string `json:"old"`
 	New   string `json:"new"`
+	// ByIndex says that it is in a list whose items were compared by their index: too many
+	// of them are equal to find what was inserted.
+	ByIndex bool `json:"by_index,omitempty"`
 }
 
 // Ignored are the differences that say nothing: they are there between any two
@@ -60,9 +63,10 @@ const mostDifferences = 1000
 // Diff lists in what two answers differ. ignore are patterns of Where in which *
 // stands for any characters.
 func Diff(old, new Answer, ignore []string) []Difference {
-	d := diff{ignore: make([]string, len(ignore))}
+	d := diff{ignore: make([]string, len(ignore)), matches: mostMatches}
 	for i, p := range ignore {
 		d.ignore[i] = glob(p)
+		d.inBody = d.inBody || !strings.HasPrefix(p, "header ") && p != "status"
 	}
 	d.add("status", outcome(&old), outcome(&new))
 	if old.Err != "" || new.Err != "" {
@@ -77,8 +81,10 @@ func Diff(old, new Answer, ignore []string) []Difference {
 }
 
 type diff struct {
-	ignore []string
-	out    []Difference
+	ignore  []string
+	inBody  bool // some of it may be in a body
+	matches int  // of equal items of lists, that may still be looked at
+	out     []Difference
 }
 
 // glob makes path.Match's pattern of one in which only * means something, and / is
@@ -88,20 +94,25 @@ func glob(p string) string {
 }
 
 func (d *diff) add(where, old, new string) {
-	if old == new || len(d.out) == mostDifferences {
+	if old == new || len(d.out) == mostDifferences || d.ignored(where) {
 		return
 	}
+	d.out = append(d.out, Difference{Where: where, Old: old, New: new})
+}
+
+// ignored reports whether what differs there is left out.
+func (d *diff) ignored(where string) bool {
 	name := strings.ReplaceAll(strings.ToLower(where), "/", "\x00")
 	for _, p := range d.ignore {
 		if ok, _ := path.Match(p, name); ok {
-			return
+			return true
 		}
 		// What is below an ignored value is ignored with it.
-		if prefix := p; strings.HasPrefix(prefix, "body") && below(prefix, name) {
-			return
+		if strings.HasPrefix(p, "body") && below(p, name) {
+			return true
 		}
 	}
-	d.out = append(d.out, Difference{where, old, new})
+	return false
 }
 
 // below reports whether a part of name that ends before . or [ matches.
@@ -172,9 +183,7 @@ func (d *diff) bodies(old, new *Answer) {
 		d.add("body", was, is)
 		return
 	}
-	for i := range max(len(x), len(y)) {
-		d.add("body line "+strconv.Itoa(i+1), at(x, y, i), at(y, x, i))
-	}
+	d.lines(x, y)
 }
 
 // printed is the body as it may be printed.
@@ -183,20 +192,6 @@ func (a *Answer) printed() string {
 		return string(a.Shown)
 	}
 	return string(a.Body)
-}
-
-// at is a line, in words if it is empty and the other body has none: behind the last
-// line end there is an empty one, and the two are not the same.
-func at(lines, other []string, i int) string {
-	switch {
-	case i >= len(lines):
-		return ""
-	case lines[i] == "" && i >= len(other) && i == len(lines)-1:
-		return "(nothing but the line end before it)"
-	case lines[i] == "" && i >= len(other):
-		return "(empty)"
-	}
-	return lines[i]
 }
 
 // isBinary says that a body has bytes that no text has.
@@ -283,23 +278,7 @@ func (d *diff) values(where string, a, b value) {
 		}
 	case []any:
 		if y, ok := b.v.([]any); ok {
-			before := len(d.out)
-			for i := range max(len(x), len(y)) {
-				var va, vb value
-				if i < len(x) {
-					va = a.item(i)
-				}
-				if i < len(y) {
-					vb = b.item(i)
-				}
-				d.member(where+"["+strconv.Itoa(i)+"]", va, vb, i < len(x), i < len(y))
-			}
-			if len(d.out) > before {
-				if from, to, ok := reordered(x, y); ok {
-					d.out = d.out[:before]
-					d.add(strings.TrimRight(where, " ")+" order", from, to)
-				}
-			}
+			d.lists(where, a, b, x, y)
 			return
 		}
 	}
@@ -307,33 +286,6 @@ func (d *diff) values(where string, a, b value) {
 		where = "body"
 	}
 	d.differ(where, a, b)
-}
-
-// reordered says that two lists hold the same in another order, and in which one the
-// second has what the first has as 0, 1, 2.
-func reordered(x, y []any) (from, to string, ok bool) {
-	if len(x) != len(y) || len(x) < 2 {
-		return "", "", false
-	}
-	at := map[string][]int{} // where the first one has a value
-	for i, v := range x {
-		k := text(v)
-		at[k] = append(at[k], i)
-	}
-	var was, is []string
-	for i, v := range y {
-		k := text(v)
-		if len(at[k]) == 0 {
-			return "", "", false
-		}
-		was, is = append(was, strconv.Itoa(i)), append(is, strconv.Itoa(at[k][0]))
-		at[k] = at[k][1:]
-	}
-	const most = 50 // a longer list of numbers nobody reads
-	if len(x) > most {
-		return strconv.Itoa(len(x)) + " items", "the same in another order", true
-	}
-	return strings.Join(was, " "), strings.Join(is, " "), true
 }
 
 func (d *diff) member(where string, a, b value, inA, inB bool) {

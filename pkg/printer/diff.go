@@ -90,8 +90,14 @@ func PrintDiff(s *iostreams.IOStreams, d *Diff) error {
 	default:
 		fmt.Fprintf(&b, "%d differences (- baseline, + lane):\n", n)
 	}
+	indexed := false
 	for _, x := range d.Differences {
-		b.WriteString(Line(x.Where) + "\n")
+		b.WriteString(Line(x.Where))
+		if x.ByIndex {
+			b.WriteString(" (by index)")
+			indexed = true
+		}
+		b.WriteByte('\n')
 		for _, side := range []struct{ mark, value string }{{"-", x.Old}, {"+", x.New}} {
 			v := side.value
 			if len(v) > diffValueMost {
@@ -101,6 +107,9 @@ func PrintDiff(s *iostreams.IOStreams, d *Diff) error {
 				b.WriteString("  " + side.mark + " " + Line(v) + "\n")
 			}
 		}
+	}
+	if indexed {
+		b.WriteString("by index: too many items are equal to find what was inserted\n")
 	}
 	_, err := s.Out.Write([]byte(b.String()))
 	return err

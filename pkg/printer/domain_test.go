@@ -425,3 +425,16 @@ body .x
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
+
+func TestDiffSaysWhatWasComparedByIndex(t *testing.T) {
+	for _, by := range []bool{false, true} {
+		var b bytes.Buffer
+		d := Diff{Lane: "dev-alice", Differences: []compare.Difference{{Where: "body [3]", Old: "1", New: "2", ByIndex: by}}}
+		if err := PrintDiff(&iostreams.IOStreams{Out: &b}, &d); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "body [3] (by index)\n  - 1\n  + 2\nby index: too many items"); got != by {
+			t.Errorf("by index %v:\n%s", by, b.String())
+		}
+	}
+}
