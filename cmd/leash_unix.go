@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -80,12 +80,43 @@ func (f *factory) hold(ctx context.Context, args []string) (held bool, err error
 		}
 		told <- &st
 	}()
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	c := follow(cmd.Process.Pid)
+	defer close(c.quit)
+	on, deaf := f.goingOn()
+	defer deaf()
 
 	asked, force := ctx.Done(), f.force
+	var late <-chan time.Time
+	var next *unix.WaitStatus // seen already
+	still := false            // the session's process is stopped
 	for {
+		if ws := next; ws != nil {
+			next = nil
+			switch {
+			case ws.Stopped() && ctx.Err() != nil && !byTerminal(ws.StopSignal()):
+				c.pass(unix.SIGCONT) // a stopped process cannot end
+			case ws.Stopped():
+				still = true
+				next = f.stopped(c, ws.StopSignal(), on, restore)
+			case ws.Continued():
+				still = false
+			case ws.Exited(), ws.Signaled():
+				if told != nil && ctx.Err() == nil {
+					if st := <-told; st != nil {
+						return true, f.banner(f.io.Out, st)
+					}
+				}
+				return true, endOfHeld(*ws, restore)
+			}
+			continue
+		}
 		select {
+		case ws := <-c.states:
+			next = &ws
+		case err := <-c.failed:
+			return true, err
+		case <-on:
+			c.pass(unix.SIGCONT)
 		case st := <-told:
 			// One that was asked to end meanwhile does, wherever it runs now.
 			if st != nil && ctx.Err() == nil {
@@ -95,30 +126,39 @@ func (f *factory) hold(ctx context.Context, args []string) (held bool, err error
 		case <-asked:
 			asked = nil
 			_, _ = pullIt.Write([]byte{byte(pullFor(context.Cause(ctx)))}) // it may have ended
+			if still {
+				c.pass(unix.SIGCONT)
+			}
 		case <-force:
 			force = nil
 			_, _ = pullIt.Write([]byte{byte(pullInterrupt)})
-		case err := <-ended:
-			if told != nil && ctx.Err() == nil {
-				if st := <-told; st != nil {
-					return true, f.banner(f.io.Out, st)
-				}
-			}
-			return true, endOfHeld(err, restore)
+			limit := time.NewTimer(forcedEnd)
+			defer limit.Stop()
+			late = limit.C
+		case <-late:
+			late = nil
+			_, _ = fmt.Fprintf(f.io.Err, "lane: the session's process %d has not ended within %s: it is killed\n", c.pid, forcedEnd)
+			c.pass(unix.SIGKILL)
 		}
 	}
 }
 
+// goingOn gives the signals by which this process goes on after a stop.
+func (f *factory) goingOn() (on <-chan os.Signal, deaf func()) {
+	if f.continued == nil {
+		return nil, func() {}
+	}
+	return f.continued()
+}
+
 // endOfHeld is the end of a held session as an error: its exit code, or, of one that
 // somebody has killed, what has become of it.
-func endOfHeld(err error, restore func()) error {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return err
-	}
-	how, ok := exit.Sys().(syscall.WaitStatus)
-	if !ok || !how.Signaled() {
-		return &exitError{code: exit.ExitCode()}
+func endOfHeld(how unix.WaitStatus, restore func()) error {
+	if !how.Signaled() {
+		if how.ExitStatus() == 0 {
+			return nil
+		}
+		return &exitError{code: how.ExitStatus()}
 	}
 	if inForeground() {
 		restore()
