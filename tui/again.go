@@ -19,6 +19,19 @@ func (m *model) down() bool {
 	return m.known && m.status.Registry.State != registryFresh && m.status.State != control.SessionStarting
 }
 
+// lacks says that there is something that a session which answers could try again: its
+// tunnel, its registry, its registrations and claims.
+func (m *model) lacks() bool {
+	for _, v := range m.status.Services {
+		switch v.State {
+		case control.StateUp, control.StateLocalClosed, control.StateDraining, control.StateEnded:
+		default:
+			return true
+		}
+	}
+	return m.down() || m.status.State == control.SessionStarting || m.status.State == control.SessionWaking
+}
+
 // reconnect tries again at once what would be tried later: the session's socket, or,
 // if it answers, what the session itself has lost.
 func (m model) reconnect() model {
@@ -30,6 +43,8 @@ func (m model) reconnect() model {
 			m.hurry()
 		}
 		m.notice = "asking the session again"
+	case !m.lacks():
+		m.notice = "nothing is lost: there is nothing to try again"
 	case m.deeds == nil:
 		m.notice = "the session tries by itself"
 	default:

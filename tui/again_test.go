@@ -14,7 +14,18 @@ import (
 func TestReconnect(t *testing.T) {
 	d := &doer{}
 	u := newUser(t, 80, 24, doing(d)).running()
-	u.wantScreen("not:R retry").deeds("R").wantScreen("the session tries again now")
+	u.wantScreen("not:R retry").deeds("R").wantScreen("nothing is lost: there is nothing to try again")
+	ending := func(s *control.Status) {
+		s.State, s.Waiting = control.SessionDraining, "2 requests under way, 30 s at most"
+		s.Services[0].State, s.Services[1].State = control.StateDraining, control.StateDraining
+	}
+	u.status(ending).wantScreen("DRAINING", "! draining: waits for 2 requests under way, 30 s at most").deeds("R").wantScreen("nothing is lost")
+	u.status().wantScreen("not:draining: waits")
+	if d.again != 0 {
+		t.Errorf("the session was asked %d times though nothing is lost", d.again)
+	}
+	unconfirmed := func(s *control.Status) { s.Services[0].State = control.StateUnconfirmed }
+	u.status(unconfirmed).deeds("R").wantScreen("the session tries again now")
 	if d.again != 1 {
 		t.Errorf("the session was asked %d times", d.again)
 	}
@@ -34,8 +45,8 @@ func TestReconnect(t *testing.T) {
 		t.Error("a session that has ended was asked")
 	}
 	d.fail = errors.New("broken")
-	newUser(t, 80, 24, doing(d)).running().deeds("R").wantScreen("not tried again: broken")
-	newUser(t, 80, 24).running().keys("R").wantScreen("the session tries by itself")
+	newUser(t, 80, 24, doing(d)).running(unconfirmed).deeds("R").wantScreen("not tried again: broken")
+	newUser(t, 80, 24).running(unconfirmed).keys("R").wantScreen("the session tries by itself")
 }
 
 func TestRetryIsCountedDown(t *testing.T) {

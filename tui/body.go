@@ -198,7 +198,10 @@ func protoLines(b []byte, depth int) (lines []string, ok bool) {
 }
 
 func protoValue(field string, v []byte, depth int) []string {
-	if len(v) > 0 && traffic.KindOf("text/plain", "", v) != traffic.BodyBinary {
+	// A control character is more often the number of a field than part of a text.
+	if len(v) > 0 && traffic.KindOf("text/plain", "", v) != traffic.BodyBinary && bytes.IndexFunc(v, func(r rune) bool {
+		return r < ' ' && r != '\n' && r != '\r' && r != '\t' && r != '\f' || r == 0x7f
+	}) < 0 {
 		return []string{fmt.Sprintf("%s: %q", field, v)}
 	}
 	if inner, ok := protoLines(v, depth+1); ok && len(v) > 0 {

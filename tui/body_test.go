@@ -35,6 +35,7 @@ func TestBodyLines(t *testing.T) {
 		{"JSON", "application/json", "", traffic.Body{Bytes: []byte(`{"a":[1],"token":"x"}`)}, 21, []string{"Body, 21 B:", "{", `  "a": [`, "    1", "  ],", `  "token": "***"`, "}"}},
 		{"JSON that was cut", "application/json", "", traffic.Body{Bytes: []byte(`{"a":[1,`), Cut: true}, 900, []string{"Body, 900 B, the first 8 B were kept:", `{"a":[1,`}},
 		{"text", "text/plain", "", traffic.Body{Bytes: []byte("a\n\n  b\tc\n")}, 9, []string{"Body, 9 B:", "a", "", "  b    c"}},
+		{"a colored log", "text/plain", "", traffic.Body{Bytes: []byte("\x1b[31mno\x1b[0m\npassword=x\n")}, 23, []string{"Body, 23 B:", `\x1b[31mno\x1b[0m`, "password=***"}},
 		{"form", "application/x-www-form-urlencoded", "", traffic.Body{Bytes: []byte("a=1&pwd=x")}, 9, []string{"Body, 9 B:", "a=1", "pwd=***"}},
 		{"binary", "image/png", "", traffic.Body{Bytes: []byte("\x89PNG\r\n\x1a\n\x00\x01")}, 10, []string{"Body, 10 B:",
 			"000000  89 50 4e 47 0d 0a 1a 0a 00 01                    .PNG......"}},

@@ -81,7 +81,11 @@ func (m *model) statusLine() string {
 	if lines := m.noticeLines(); len(lines) > 0 {
 		left, look, right = lines[:1], bold, ""
 	}
-	s := cut(" "+strings.Join(left, "   "), m.width-len(right)-2)
+	room := m.width - len(right) - 2
+	if over := 1 + wide(strings.Join(left, "   ")) - room; over > 0 && len(left) > 1 && strings.HasPrefix(left[0], "/") {
+		left[0] = cut(left[0], max(wide(left[0])-over, 8)) // what it chooses says more than its end
+	}
+	s := cut(" "+strings.Join(left, "   "), room)
 	return m.paint(look, s) + strings.Repeat(" ", max(m.width-ansi.StringWidth(s)-len(right)-1, 1)) + right
 }
 

@@ -23,7 +23,7 @@ func TestDetach(t *testing.T) {
 		says string
 	}{
 		{"d after q", []func(*Options){leaving(nil)}, []string{"q", "d"}, leaveDetach, ""},
-		{"D too", []func(*Options){leaving(nil)}, []string{"q", "D"}, leaveDetach, ""},
+		{"D is another key", []func(*Options){leaving(nil)}, []string{"q", "D"}, leaveNot, "d detach"},
 		{"a question before it", []func(*Options){leaving(nil)}, []string{"q", "n", "q", "d"}, leaveDetach, ""},
 		{"n stays", []func(*Options){leaving(nil)}, []string{"q", "n"}, leaveNot, "not:Stop exposing"},
 		{"y stops", []func(*Options){leaving(nil)}, []string{"q", "y"}, leaveStop, ""},

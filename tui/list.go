@@ -173,11 +173,14 @@ func (l list) choose(f traffic.Filter, keep uint64) list {
 // move moves the cursor. Going up ends following; going down never starts it,
 // so that a row that is read does not run away.
 func (l list) move(by int) list {
+	if len(l.shown) == 0 {
+		return l // nowhere to go, and what comes next is as welcome as before
+	}
 	if by < 0 {
 		l.follow = false
 	}
 	l.cur += by
-	l.moved = l.moved || len(l.shown) > 0
+	l.moved = true
 	return l.settle()
 }
 

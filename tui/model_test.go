@@ -276,8 +276,10 @@ func TestHelpHasAllKeys(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {140, 40}} {
 		u := newUser(t, size[0], size[1], doing(&doer{})).running().keys("?")
 		all := u.screen()
-		u.keys("G")
-		all += u.screen()
+		for range 2 {
+			u.keys("ctrl+f")
+			all += u.screen()
+		}
 		for _, k := range Keys() {
 			if !strings.Contains(all, fit(k.Keys, 12)+k.Means) && k.Keys != "q" && k.Keys != "ctrl+c" {
 				t.Errorf("%v: the help lacks %s, %s", size, k.Keys, k.Means)

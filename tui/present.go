@@ -406,6 +406,10 @@ func named(services []control.Service, t text) string {
 	return plural(len(services), "service")
 }
 
+// beatsMissed is after how long at most Consul shows the instances of a relay that has
+// died as critical.
+const beatsMissed = 15 * time.Second
+
 // lostLines are what the loss of a tunnel means: for those who call, for those who were
 // being served, and for what is called from here.
 func lostLines(s *control.Status, now time.Time, t text) []problem {
@@ -416,7 +420,8 @@ func lostLines(s *control.Status, now time.Time, t text) []problem {
 	}
 	out = append(out, problem{"   " + retryWord(r, now), note(r.Error, t), badText, true})
 	if len(s.Services) > 0 && !r.Removed.IsZero() { // an older session does not tell
-		is, dead := ": critical, removed"+within(r.Removed, now), ""
+		// Of a relay that has died nobody says so before its beats are missed.
+		is, dead := ": critical"+within(r.Since.Add(beatsMissed), now)+", removed"+within(r.Removed, now), ""
 		if r.State == control.RelayLost {
 			is = ": removed by the relay, the claim stands"
 		}
@@ -426,7 +431,7 @@ func lostLines(s *control.Status, now time.Time, t text) []problem {
 		say("In Consul", named(s.Services, t)+is, dead)
 	}
 	if r.Cut > 0 {
-		say("In flight", pluralOf(uint64(r.Cut), "request")+" answered 502 lane-relay-lost", "")
+		say("In flight", pluralOf(uint64(r.Cut), "request")+" cut off", " (502 lane-relay-lost if the relay lives)")
 	}
 	if r.Outgoing {
 		say("Outbound proxy", "calls that go through the relay fail too", "")
@@ -497,6 +502,9 @@ func problems(s control.Status, now time.Time, t text) []problem {
 	}
 	if s.Registry.State == registryUnknown && s.State != control.SessionStarting {
 		out = append(out, problem{text: " ! nothing is known of the registry yet: requests wait for its first answer", class: warnText})
+	}
+	if s.State == control.SessionDraining && s.Waiting != "" {
+		out = append(out, problem{text: " ! draining: waits for " + t.clean(s.Waiting, 200), class: warnText})
 	}
 	if word := s.KilledWord(); word != "" {
 		out = append(out, problem{text: " ! killed: " + t.clean(word, 200), class: warnText})

@@ -240,10 +240,10 @@ func TestProblems(t *testing.T) {
 		}, "!! relay RECONNECTING: the lane's callers get errors until it is back\n   Try 2 is under way.\n   Outbound proxy  still working\n" +
 			"!! payments: nothing listens on 127.0.0.1:8081; its lane callers get errors"},
 		{"a lost relay, and what it cost", func(s *control.Status) {
-			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Cut: 1, Outgoing: true, Next: scene.Now().Add(3100 * time.Millisecond), Removed: scene.Now().Add(29500 * time.Millisecond), Gone: scene.Now().Add(104 * time.Second)}
-		}, "!! relay RECONNECTING: the lane's callers get errors until it is back\n   Trying again in 4s, R at once.\n" +
-			"   In Consul       orders, payments: critical, removed in <= 30s (in <= 104s if the relay has died)\n" +
-			"   In flight       1 request answered 502 lane-relay-lost\n   Outbound proxy  calls that go through the relay fail too"},
+			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Since: scene.Now().Add(-5 * time.Second), Cut: 1, Outgoing: true, Next: scene.Now().Add(3100 * time.Millisecond), Removed: scene.Now().Add(29500 * time.Millisecond), Gone: scene.Now().Add(104 * time.Second)}
+		}, "!! relay RECONNECTING 5s: the lane's callers get errors until it is back\n   Trying again in 4s, R at once.\n" +
+			"   In Consul       orders, payments: critical in <= 10s, removed in <= 30s (in <= 104s if the relay has died)\n" +
+			"   In flight       1 request cut off (502 lane-relay-lost if the relay lives)\n   Outbound proxy  calls that go through the relay fail too"},
 		{"a relay that is lost for long", func(s *control.Status) {
 			s.Services = append(s.Services, control.Service{Name: strings.Repeat("x", 20)})
 			s.Relay = &control.RelayStatus{State: control.RelayLost, Removed: scene.Now().Add(-time.Minute), Gone: scene.Now().Add(-time.Second)}

@@ -333,7 +333,7 @@ func (m model) answer(msg tea.KeyMsg) model {
 	switch msg.String() {
 	case "y", "Y":
 		m.leaving = leaveStop
-	case "d", "D":
+	case "d": // D is another key
 		m.asking = false
 		return m.leaveRunning()
 	case "n", "N", "esc", "q":

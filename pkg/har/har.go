@@ -161,6 +161,14 @@ func newTimings(e *traffic.Exchange) timings {
 
 func newRequest(e *traffic.Exchange) request {
 	u := traffic.MaskURL(e.URL)
+	if e.Method != "CONNECT" && e.URL != "" && !strings.Contains(e.URL, "://") {
+		// Refused: its target is no URL. As much of it as there is.
+		host := e.Service
+		if host == "" {
+			host = "unknown"
+		}
+		u = "http://" + host + "/" + strings.TrimLeft(u, "/")
+	}
 	if e.Method == "CONNECT" {
 		u = "https://" + u + "/" // a viewer wants a URL
 	}
@@ -246,8 +254,8 @@ func query(u string) []pair {
 }
 
 func unescape(s string) string {
-	if t, err := url.QueryUnescape(s); err == nil {
-		return clean(t)
+	if t, err := url.QueryUnescape(s); err == nil && utf8.ValidString(t) {
+		return t // a value, for no terminal
 	}
 	return clean(s)
 }

@@ -74,16 +74,24 @@ func KindOf(contentType, encoding string, b []byte) BodyKind {
 	return BodyText
 }
 
-// isText says that bytes are UTF-8 without what no text has. A body may have been
-// cut in the middle of a character.
+// isText says that bytes are UTF-8 with hardly anything that no text has: a log that a
+// program wrote for a terminal has sequences of its own, and now and then a bell. A body
+// may have been cut in the middle of a character.
 func isText(b []byte) bool {
+	odd, rare := 0, len(b)/64
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
 		if r == utf8.RuneError && n == 1 {
 			return len(b) < utf8.UTFMax && !utf8.FullRune(b)
 		}
-		if r < 0x20 && r != '\n' && r != '\r' && r != '\t' && r != '\f' || r == 0x7f {
+		switch {
+		case r == 0:
 			return false
+		case r == 0x1b && (len(b) == 1 || b[1] >= ' ' && b[1] < 0x7f): // begins a sequence
+		case r < 0x20 && r != '\n' && r != '\r' && r != '\t' && r != '\f' || r == 0x7f:
+			if odd++; odd > rare {
+				return false
+			}
 		}
 		b = b[n:]
 	}

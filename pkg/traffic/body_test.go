@@ -78,7 +78,8 @@ func TestKindOf(t *testing.T) {
 		{"application/json; charset=utf-8", "", `{}`, BodyJSON}, {"application/problem+json", "", `{}`, BodyJSON},
 		{"text/plain", "", "[1]", BodyJSON}, {"", "", " {", BodyJSON}, {"text/html", "", "<a>", BodyText}, {"", "", "", BodyText},
 		{"application/x-www-form-urlencoded", "", "a=b", BodyForm}, {"application/json", "gzip", "{}", BodyBinary},
-		{"application/json", "", "\x00", BodyBinary}, {"text/plain", "", "a\x1b[2J", BodyBinary}, {"text/plain", "", "caf\xc3", BodyText},
+		{"application/json", "", "\x00", BodyBinary}, {"text/plain", "", "a\x1b[2J", BodyText}, {"text/plain", "", "a\x1b", BodyText}, {"text/plain", "", "a\x1b\x01", BodyBinary},
+		{"text/plain", "", "\a" + strings.Repeat("x", 64), BodyText}, {"text/plain", "", "\a" + strings.Repeat("x", 62), BodyBinary}, {"text/plain", "", "\x00" + strings.Repeat("x", 99), BodyBinary}, {"text/plain", "", "caf\xc3", BodyText},
 		{"text/plain", "", "\xff\xfea", BodyBinary}, {"application/grpc", "", "\x00", BodyGRPC}, {"application/grpc+proto", "", "", BodyGRPC},
 		{"application/grpc-web", "", "a", BodyText}, {";;", "", "a", BodyText},
 	} {
