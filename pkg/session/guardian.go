@@ -15,9 +15,9 @@ const (
 )
 
 // post starts the guardian, before there is anything to clean up, and another one
-// whenever it ends. A session that puts nothing anywhere needs none.
+// whenever it ends. Every session has one: it has a control socket at least.
 func (s *session) post(ctx, life context.Context, parts *parts) error {
-	if s.o.Guardian == nil || len(s.services) == 0 && len(s.o.Command) == 0 {
+	if s.o.Guardian == nil {
 		return nil
 	}
 	if err := s.at(ctx, "guardian"); err != nil {
