@@ -36,7 +36,7 @@ func TestKeyBringsTheTime(t *testing.T) {
 	w := &watch{at: scene.Now()}
 	u := newUser(t, 100, 30, w.set).status().rows(calls(11)...).keys("g").wantScreen("in the last 10s", "1.1 ")
 	w.later(24 * time.Second)
-	u.keys("j").wantScreen("in the last 34s", "0.3 ", " 0 req/s")
+	u.keys("j").wantScreen("in the last 34s", "0.3 ", " 0 rows/s")
 	u.keys("esc", "S").wantScreen("0.3 requests/s in the lane", "in the last 34s")
 	w.later(5 * time.Minute)
 	u.keys("esc", "S").wantScreen("none in the lane in the last 5 minutes").keys("esc", "g").wantScreen("Nobody has called anybody")

@@ -135,6 +135,10 @@ type graph struct {
 
 const edgesMost = 300
 
+// notListed is the caller of what a guard let in from here, where the list does not have
+// all: it may be somebody, or a call of ours whose own row is not there.
+const notListed = "(caller not listed)"
+
 // visit is a request of the lane that was let in to a service of this session:
 // what that service calls meanwhile with the same trace belongs to it.
 type visit struct {
@@ -180,6 +184,12 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, s ends) gr
 	g.to = now
 	step := max(g.to.Sub(g.from), time.Second) / sparkSteps
 	twice := twins(rows, s, since)
+	calls := map[string]bool{} // services of this session that it calls itself
+	for e := range rows {
+		if !e.Start.Before(since) && s.sent(e) {
+			calls[e.Service] = true
+		}
+	}
 	for e := range rows {
 		if e.Start.Before(since) {
 			continue
@@ -192,7 +202,11 @@ func newGraph(rows func(func(*traffic.Exchange) bool), now time.Time, s ends) gr
 		at := int(e.Start.Sub(g.from) / step)
 		at = min(at, sparkSteps-1)
 		g.all.add(e, at)
-		g.edge(edge{caller(e, visits), callee(e), traffic.Route(e)}).add(e, at)
+		from := caller(e, visits)
+		if g.left > 0 && calls[e.Service] && s.let(e) {
+			from = notListed
+		}
+		g.edge(edge{from, callee(e), traffic.Route(e)}).add(e, at)
 		if e.Service == "" {
 			continue
 		}

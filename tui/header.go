@@ -251,7 +251,7 @@ func sum(by map[string]uint64) uint64 {
 func (m *model) rateWord() string {
 	r := m.rate.perSecond()
 	if r >= 10 || r == 0 {
-		return count(uint64(r+0.5)) + " req/s"
+		return count(uint64(r+0.5)) + " rows/s"
 	}
-	return strconv.FormatFloat(r, 'f', 1, 64) + " req/s"
+	return strconv.FormatFloat(r, 'f', 1, 64) + " rows/s"
 }

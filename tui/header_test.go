@@ -23,7 +23,7 @@ func TestTheHeaderGivesWay(t *testing.T) {
 	for w := 300; w >= wideWidth; w-- {
 		u.m.width = w
 		h := header()
-		if !strings.Contains(h, " lane dev-alice | env dev-3 |") || !strings.Contains(h, "consul OK") || !strings.Contains(h, "7.0 req/s") {
+		if !strings.Contains(h, " lane dev-alice | env dev-3 |") || !strings.Contains(h, "consul OK") || !strings.Contains(h, "7.0 rows/s") {
 			t.Fatalf("%d columns: %s", w, h)
 		}
 		for i, part := range all {

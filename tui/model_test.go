@@ -380,13 +380,13 @@ func TestRate(t *testing.T) {
 	// History is no traffic of now.
 	old := rows(now.Add(-time.Hour), 300)
 	old.at = now
-	u.send(old).wantScreen(" 0 req/s")
+	u.send(old).wantScreen(" 0 rows/s")
 	for i := range 10 {
 		u.send(rows(now.Add(time.Duration(i)*time.Second), 12))
 	}
-	u.wantScreen(" 12 req/s")
-	u.send(statusMsg{at: now.Add(12 * time.Second), status: scene.Status()}).wantScreen(" 4.8 req/s")
-	u.send(statusMsg{at: now.Add(20 * time.Second), status: scene.Status()}).wantScreen(" 0 req/s")
+	u.wantScreen(" 12 rows/s")
+	u.send(statusMsg{at: now.Add(12 * time.Second), status: scene.Status()}).wantScreen(" 4.8 rows/s")
+	u.send(statusMsg{at: now.Add(20 * time.Second), status: scene.Status()}).wantScreen(" 0 rows/s")
 }
 
 func TestLossBannerEnds(t *testing.T) {

@@ -55,6 +55,9 @@ func TestGraphCountsOnce(t *testing.T) {
 		"a guard known by its address": {[]traffic.Exchange{arrives, with(call, func(e *traffic.Exchange) { e.Instance = "" })},
 			map[edge]uint64{me: 1}},
 	} {
+		for i := range c.rows { // all are listed
+			c.rows[i].Seq = uint64(i + 1)
+		}
 		g := graphOf(c.rows...)
 		for k, n := range c.want {
 			if f := g.edges[k]; f == nil || f.n != n {
@@ -89,7 +92,7 @@ func TestTwinsByARelay(t *testing.T) {
 	call, arrives := pair(0)
 	call.Addr, arrives.From = "10.2.0.5:40001", "203.0.113.9:5000"
 	late := arrives
-	late.Seq, late.Start = 100, arrives.Start.Add(time.Second)
+	late.Seq, late.Start = call.Seq+1, arrives.Start.Add(time.Second)
 	g := newGraph(each([]traffic.Exchange{arrives, call, late}), scene.Now(), endsOf(&s))
 	if g.n != 2 || g.edges[edge{"me", "orders", "LANE"}] == nil || g.edges[edge{"203.0.113.9", "orders", "LANE"}].n != 1 {
 		t.Errorf("%d calls: %v", g.n, g.edges)
@@ -98,5 +101,27 @@ func TestTwinsByARelay(t *testing.T) {
 	s.Relay = nil
 	if g := newGraph(each([]traffic.Exchange{arrives, call}), scene.Now(), endsOf(&s)); g.n != 2 {
 		t.Errorf("%d calls", g.n)
+	}
+}
+
+// Where rows came too fast for the list, an arrival without its call is nobody's known:
+// it may be ours. What came from elsewhere is still that caller's.
+func TestCallerNotListed(t *testing.T) {
+	call, arrives := pair(0)
+	near := arrives
+	near.Seq, near.From, near.Start = call.Seq+1, "127.0.0.1:5000", call.Start.Add(time.Second)
+	far := near
+	far.Seq, far.From = call.Seq+2, "10.2.0.9:5000"
+	local, unknown, him := edge{"local", "orders", "LANE"}, edge{notListed, "orders", "LANE"}, edge{"10.2.0.9", "orders", "LANE"}
+	if g := graphOf(arrives, call, near, far); g.edges[local] == nil || g.edges[unknown] != nil || g.edges[him] == nil {
+		t.Errorf("all listed: %v", g.edges)
+	}
+	near.Seq, far.Seq = near.Seq+100, far.Seq+100
+	if g := graphOf(arrives, call, near, far); g.edges[local] != nil || g.edges[unknown] == nil || g.edges[him] == nil || g.edges[edge{"me", "orders", "LANE"}] == nil {
+		t.Errorf("a hundred not listed: %v", g.edges)
+	}
+	// The twin: a session that calls nobody of its own has no such rows.
+	if g := graphOf(near, far, func() traffic.Exchange { e := near; e.Seq = far.Seq + 100; return e }()); g.edges[local] == nil || g.edges[unknown] != nil {
+		t.Errorf("no call of ours: %v", g.edges)
 	}
 }
