@@ -82,7 +82,7 @@ func (f *factory) stopped(c *following, sig syscall.Signal, on <-chan os.Signal,
 		if inForeground() {
 			giveBack()
 		}
-		_, _ = fmt.Fprintf(f.io.Err, "lane: the session's process %d was stopped, and answers nobody; it goes on with:  kill -CONT %d\n      Ctrl-C ends it\n", c.pid, c.pid)
+		_, _ = fmt.Fprintf(f.io.Err, "\nlane: the session's process %d was stopped, and answers nobody; it goes on with:  kill -CONT %d\n      Ctrl-C ends it\n", c.pid, c.pid)
 	}
 	return nil
 }
