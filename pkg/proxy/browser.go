@@ -38,8 +38,11 @@ const (
 )
 
 // storing are the fields by which a response says how it may be kept, in lower case;
-// those of caches at the environment's edge come before Cache-Control there.
-var storing = []string{"cache-control", "expires", "pragma", "cdn-cache-control", "surrogate-control"}
+// those of caches at the environment's edge come before Cache-Control there. Beside them
+// are those for one kind of cache (RFC 9213), which end in ofCDN.
+var storing = []string{"cache-control", "expires", "pragma", "cdn-cache-control", "surrogate-control", "edge-control", "x-accel-expires"}
+
+const ofCDN = "-cdn-cache-control"
 
 // preflight is a browser's question whether a page may send the tag.
 type preflight struct {
@@ -100,7 +103,7 @@ func (c *call) forBrowser(resp *http.Response) {
 	}
 	if c.fresh() && resp.StatusCode != http.StatusSwitchingProtocols {
 		for name := range h {
-			if slices.Contains(storing, strings.ToLower(name)) {
+			if stores(&http1.Field{Name: name}) {
 				delete(h, name)
 			}
 		}
@@ -110,5 +113,8 @@ func (c *call) forBrowser(resp *http.Response) {
 
 // stores reports whether a field says how a response may be kept.
 func stores(f *http1.Field) bool {
+	if at := len(f.Name) - len(ofCDN); at > 0 && strings.EqualFold(f.Name[at:], ofCDN) {
+		return true
+	}
 	return slices.ContainsFunc(storing, func(name string) bool { return f.Is(name) })
 }

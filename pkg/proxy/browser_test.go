@@ -12,13 +12,23 @@ import (
 	"lane/pkg/rules"
 )
 
+// edges are fields by which caches before the environment go, as a service may write them;
+// kept are some that look like those, and say nothing of that kind.
+var (
+	edges = []string{"cdn-cache-control", "Cloudflare-CDN-Cache-Control", "vercel-cdn-cache-control", "Netlify-CDN-Cache-Control", "Surrogate-Control", "Edge-Control", "X-Accel-Expires"}
+	kept  = []string{"Surrogate-Key", "Cdn-Cache", "X-Accel-Buffering", "X-Cdn-Cache-Control-Note"}
+)
+
 // page is a service as pages call it: it lets http://shop.test in, knows of no tag, and
 // refuses a preflight whole that asks for what it does not know, as many do.
 func page(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		h["Cache-Control"], h["Expires"], h["ETag"] = []string{"public", "max-age=3600"}, []string{"Thu, 01 Jan 2099 00:00:00 GMT"}, []string{`"1"`}
-		h["cdn-cache-control"], h["X-Kept"] = []string{"max-age=60"}, []string{"yes"}
+		h["X-Kept"] = []string{"yes"}
+		for _, name := range slices.Concat(edges, kept) {
+			h[name] = []string{"max-age=60"}
+		}
 		fmt.Fprint(w, "page")
 		return
 	}
@@ -211,8 +221,18 @@ func TestNoStore(t *testing.T) {
 				if of == NoStoreAll || of == NoStoreLane && tag == "dev-alice" {
 					want, expires, edge = []string{"no-store"}, nil, nil
 				}
-				if h := a.header; !slices.Equal(h["Cache-Control"], want) || !slices.Equal(h["Expires"], expires) || !slices.Equal(h["Cdn-Cache-Control"], edge) {
-					t.Errorf("%s, %s, %q: %q, %q, %q", way.name, tag, of, h["Cache-Control"], h["Expires"], h["Cdn-Cache-Control"])
+				if h := a.header; !slices.Equal(h["Cache-Control"], want) || !slices.Equal(h["Expires"], expires) {
+					t.Errorf("%s, %s, %q: %q, %q", way.name, tag, of, h["Cache-Control"], h["Expires"])
+				}
+				for _, name := range edges {
+					if got := a.header.Values(name); !slices.Equal(got, edge) {
+						t.Errorf("%s, %s, %q: %s: %q, want %q", way.name, tag, of, name, got, edge)
+					}
+				}
+				for _, name := range kept {
+					if got := a.header.Get(name); got != "max-age=60" {
+						t.Errorf("%s, %s, %q: %s: %q is not passed on", way.name, tag, of, name, got)
+					}
 				}
 			}
 		}
