@@ -145,13 +145,13 @@ func golang(blocks []string) map[string]string {
 }
 
 // passingNames are the headers that go on.
-var passingNames = []string{"x-lane-tag", "baggage", "traceparent", "x-request-id"}
+var passingNames = []string{"x-lane-tag", "baggage", "traceparent", "tracestate", "x-request-id"}
 
 // tagged are the headers of a request of a lane.
 func tagged(lane string) map[string]string {
 	return map[string]string{
 		"x-lane-tag": lane, "baggage": "user=1;p=2, k=a%20b,lane=" + lane, "x-request-id": "id-of-" + lane,
-		"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "vendor=of-" + lane + ",other=1",
 	}
 }
 
