@@ -66,13 +66,16 @@ type timing struct {
 	maxUnread int
 }
 
+// Drain is how long a relay that ends waits for the streams that are under way.
+const Drain = 10 * time.Second
+
 // The settings of the transport were measured: with the defaults of yamux a dead
 // peer is found after 40 s, and now after 10 s at most. 5 s pings also keep what
 // stands between (nginx closes after 60 s, others after 100 s) from closing.
 var defaults = timing{
 	beat: 5 * time.Second, write: 5 * time.Second, open: 10 * time.Second,
 	handshake: 10 * time.Second, slot: 5 * time.Second, idle: time.Hour, shrink: 5 * time.Second,
-	grace: 30 * time.Second, drain: 10 * time.Second, call: 10 * time.Second, release: 5 * time.Second,
+	grace: 30 * time.Second, drain: Drain, call: 10 * time.Second, release: 5 * time.Second,
 	stable: 30 * time.Second, retryMin: 250 * time.Millisecond, retryMax: 10 * time.Second, tick: time.Second,
 	maxUnread: 256 << 20,
 }

@@ -82,7 +82,8 @@ type RelayStatus struct {
 	Next      time.Time `json:"next,omitzero"`        // when it is tried again
 	Cut       int       `json:"cut,omitempty"`        // requests that were under way when it was lost
 	// While it is lost: when the relay has removed the instances, and when Consul has at
-	// the latest, if the relay has died.
+	// the latest, if the relay has died. Unset of one that has said that it ends: it removes
+	// them at once.
 	Removed time.Time `json:"removed,omitzero"`
 	Gone    time.Time `json:"gone,omitzero"`
 }

@@ -251,7 +251,7 @@ func (c *call) finish(why string) {
 
 // tunnelLost is what the end of an exchange reads that a lost tunnel has cut off. A relay
 // that has died answers nobody: what the caller got is not known at this end.
-const tunnelLost = "the tunnel to the relay broke under the request: a relay that lives answers 502 lane-relay-lost"
+const tunnelLost = "the tunnel to the relay broke under the request: a relay that lives answers 502 " + string(CodeRelayLost)
 
 // cutOff tells a caller that left from one whose tunnel broke: at the guard both look the
 // same. A connection that has switched protocols ends without an error in both cases.

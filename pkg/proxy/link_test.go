@@ -20,7 +20,7 @@ func TestGuardOverABrokenTunnel(t *testing.T) {
 		code   lane.Code
 		say    string
 	}{
-		{"no tunnel", func() (net.Conn, error) { return nil, &LinkError{Err: gone} }, 502, CodeRelayLost, "lane-relay-lost: there is no tunnel to orders now"},
+		{"no tunnel", func() (net.Conn, error) { return nil, &LinkError{Err: gone} }, 502, CodeRelayLost, "there is no tunnel to orders now"},
 		{"no room", func() (net.Conn, error) { return nil, &LinkError{Err: gone, Busy: true} }, 503, CodeRelayLost, "no room"},
 		{"it breaks", func() (net.Conn, error) { return &breaks{}, nil }, 502, CodeRelayLost, "lane-relay-lost: the tunnel broke under the request"},
 		{"the process", func() (net.Conn, error) { return nil, errors.New("refused") }, 502, lane.CodeUpstreamConnect, "takes no connection"},

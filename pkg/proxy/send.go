@@ -402,12 +402,13 @@ func (c *call) lost(req *http.Request, err error, lan lane.Name, in *lane.Instan
 // linkLost says that the tunnel, and no server, is what failed.
 func (p *Problem) linkLost(link *LinkError, unsent bool) {
 	p.Code, p.status = CodeRelayLost, http.StatusBadGateway
+	// The first word is how a relay's design names it; all else goes by the code.
 	p.Message, p.Hint = "lane-relay-lost: the tunnel broke under the request", "the request was sent and is not repeated; it may have had its effect"
 	switch {
 	case link.Busy:
 		p.status, p.Message, p.Hint = http.StatusServiceUnavailable, "the tunnel has no room for one more request", "nothing was sent; ask again"
 	case unsent:
-		p.Message, p.Hint = "lane-relay-lost: there is no tunnel to "+p.Service+" now", "nothing was sent; the tunnel comes back within seconds if the other end lives"
+		p.Message, p.Hint = "there is no tunnel to "+p.Service+" now", "nothing was sent; the tunnel comes back within seconds if the other end lives"
 	}
 	p.Message += " (" + cause(link.Err) + ")"
 }

@@ -20,6 +20,10 @@ import (
 	"lane/tunnel"
 )
 
+// drain is how long the end of a claim waits for its requests: until the tunnel, which is
+// told to end later, has ended under them, and each has got its error.
+const drain = tunnel.Drain + 5*time.Second
+
 const tunnelLost = "the tunnel to the laptop is lost"
 
 // served is one claim that is registered: a port, a guard behind it, and the
@@ -462,7 +466,7 @@ func (e *served) serve(ln net.Listener, p *place, c tunnel.Claim) (err error) {
 	}
 	e.guard, err = proxy.NewGuard(e.r.transport, proxy.GuardConfig{
 		Lane: p.reg.Lane, Service: p.reg.Service, InstanceID: p.reg.ID, Advertised: e.addr.String(), Probes: e.r.o.Probes, Reject: c.Facts[facts.Guard] == facts.Reject,
-		Local: []string{"tunnel:80"}, Link: e.link, Ready: e.isReady, Drain: 10 * time.Second, Strayed: e.strayed, Here: e.r.o.here,
+		Local: []string{"tunnel:80"}, Link: e.link, Ready: e.isReady, Drain: drain, Strayed: e.strayed, Here: e.r.o.here,
 	})
 	if err != nil {
 		return err

@@ -93,6 +93,7 @@ type link struct {
 	name  string          // of the relay, as it calls itself; empty: it has not said
 	far   map[string]*far // by claim
 	begun time.Time       // of the last link
+	bye   bool            // the relay has said that it ends: it removes the instances itself, at once
 }
 
 // prepareLink makes the tunnel; nothing is sent.
@@ -187,7 +188,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []told) {
 			if l.state != control.RelayOK {
 				back := "the relay is back after " + spell(now.Sub(l.since))
 				if n := l.cut(); n > 0 {
-					back += fmt.Sprintf("; of the requests that were under way %d got %s", n, proxy.CodeRelayLost)
+					back += "; " + cutOff(n)
 				}
 				news = append(news, told{text: back})
 			}
@@ -195,7 +196,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []told) {
 			close(l.first)
 		}
 		set(control.RelayOK)
-		l.err, l.tries, l.next, l.begun = nil, 0, time.Time{}, now
+		l.err, l.tries, l.next, l.begun, l.bye = nil, 0, time.Time{}, now, false
 		l.called(e.Facts)
 		l.taken()
 	case tunnel.Disconnected, tunnel.Retrying: // behind Draining and Woke only the second one comes
@@ -217,6 +218,7 @@ func (l *link) take(e tunnel.Event, now time.Time) (news []told) {
 		}
 		set(control.RelayReconnecting) // its connection may be dead: another one is made at once
 	case tunnel.Draining:
+		l.bye = true
 		news = append(news, told{text: "the relay goes away: another link is made"})
 	case tunnel.ClaimLost:
 		if f := l.far[e.Claim.ID]; f != nil {
@@ -291,9 +293,20 @@ func (l *link) status() *control.RelayStatus {
 	}
 	if l.state == control.RelayReconnecting {
 		st.Cut = l.cut()
-		st.Removed, st.Gone = l.since.Add(graceOfRelay), l.since.Add(consul.HoldOptions{}.Gone())
+		if !l.bye {
+			st.Removed, st.Gone = l.since.Add(graceOfRelay), l.since.Add(consul.HoldOptions{}.Gone())
+		}
 	}
 	return st
+}
+
+// cutOff is what the history says of n requests. What their callers got is not known here:
+// an error of the relay's, one of whoever routed to a relay that has died, or nothing.
+func cutOff(n int) string {
+	if n == 1 {
+		return "1 request was cut off"
+	}
+	return fmt.Sprintf("%d requests were cut off", n)
 }
 
 // early is how long before the tunnel's loss is told its streams may have been cut.

@@ -159,7 +159,7 @@ func TestALostTunnelSaysWhatItHasCutOff(t *testing.T) {
 	eventually(t, "back", func() bool {
 		st := r.status()
 		return st.Relay.State == control.RelayOK && st.Relay.Cut == 0 && st.Relay.Removed.IsZero() && slices.ContainsFunc(st.History, func(e control.Event) bool {
-			return strings.HasPrefix(e.Text, "the relay is back after ") && strings.HasSuffix(e.Text, "; of the requests that were under way 3 got E_RELAY_LOST")
+			return strings.HasPrefix(e.Text, "the relay is back after ") && strings.HasSuffix(e.Text, "; 3 requests were cut off")
 		})
 	})
 	if err := r.stop(); err != nil && !strings.Contains(err.Error(), errEnd.Error()) {

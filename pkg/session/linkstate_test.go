@@ -78,6 +78,20 @@ func TestWhenALostTunnelIsForgotten(t *testing.T) {
 	if st := l.status(); !st.Removed.Equal(now.Add(30*time.Second)) || !st.Gone.Equal(now.Add(105*time.Second)) || st.Cut != 0 {
 		t.Errorf("%+v", st)
 	}
+	// One that says that it ends removes them at once, and nothing is left to wait for; the
+	// next one says no such thing.
+	l.take(tunnel.Event{What: tunnel.Connected}, now)
+	for _, what := range []tunnel.EventKind{tunnel.Draining, tunnel.Retrying} {
+		l.take(tunnel.Event{What: what, Err: errors.New("gone")}, now)
+	}
+	if st := l.status(); st.State != control.RelayReconnecting || !st.Removed.IsZero() || !st.Gone.IsZero() {
+		t.Errorf("%+v", st)
+	}
+	l.take(tunnel.Event{What: tunnel.Connected}, now)
+	l.take(tunnel.Event{What: tunnel.Disconnected, Err: errors.New("gone")}, now)
+	if st := l.status(); st.Removed.IsZero() || st.Gone.IsZero() {
+		t.Errorf("%+v", st)
+	}
 }
 
 // A request is counted as cut off if the guard has recorded it so since the tunnel was lost.
