@@ -80,28 +80,28 @@ func row(t *testing.T, text, cell string) string {
 
 var helpLine = regexp.MustCompile(`(?m)^  ([a-z]+) {2,}(\S.*)$`)
 
-func TestReadmeHasEveryCommand(t *testing.T) {
+func TestCommandsPageHasEveryCommand(t *testing.T) {
 	help, code := program(t, "--help")
 	if code != 0 {
 		t.Fatalf("lane --help: %d", code)
 	}
-	readme := page(t, "README.md")
+	text := page(t, "docs/commands.md")
 	var names []string
 	for _, m := range helpLine.FindAllStringSubmatch(help, -1) {
 		if m[1] == "lane" || m[1] == "help" {
 			continue
 		}
 		names = append(names, m[1])
-		if want := "| `lane " + m[1] + "` | " + m[2] + " |"; !strings.Contains(readme, want) {
-			t.Errorf("README.md lacks the row\n%s", want)
+		if want := "| `lane " + m[1] + "` | " + m[2] + " |"; !strings.Contains(text, want) {
+			t.Errorf("docs/commands.md lacks the row\n%s", want)
 		}
 	}
 	if len(names) < 10 {
 		t.Fatalf("only %v found in the help", names)
 	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `lane ([a-z]+)`").FindAllStringSubmatch(readme, -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `lane ([a-z]+)`").FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(names, m[1]) {
-			t.Errorf("README.md has lane %s, the help has not", m[1])
+			t.Errorf("docs/commands.md has lane %s, the help has not", m[1])
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestDefaultsOfTheSettingsPage(t *testing.T) {
 
 // The lane.yaml of each page is one that the program accepts.
 func TestYamlOfThePages(t *testing.T) {
-	for _, name := range []string{"README.md", "docs/settings.md"} {
+	for _, name := range []string{"README.md", "docs/settings.md", "docs/https.md"} {
 		found := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page(t, name), -1)
 		if len(found) == 0 {
 			t.Errorf("%s shows no lane.yaml", name)
@@ -230,8 +230,8 @@ func TestFilterPageIsComplete(t *testing.T) {
 	}
 }
 
-func TestReadmeHasEveryExitCode(t *testing.T) {
-	_, table, _ := strings.Cut(page(t, "README.md"), "## Exit codes")
+func TestCommandsPageHasEveryExitCode(t *testing.T) {
+	_, table, _ := strings.Cut(page(t, "docs/commands.md"), "## Exit codes")
 	for _, code := range []string{"0", "1", "2", "3", "130"} {
 		row(t, table, code)
 	}
@@ -267,16 +267,16 @@ func sources(t *testing.T, visit func(name, text string), endings ...string) {
 	}
 }
 
-func TestReadmeHasEverySchema(t *testing.T) {
-	readme := page(t, "README.md")
+func TestCommandsPageHasEverySchema(t *testing.T) {
+	pinned := page(t, "docs/commands.md")
 	schema := regexp.MustCompile(`"(lane\.[a-z]+/v[0-9]+)"`)
 	sources(t, func(name, text string) {
 		if strings.HasSuffix(name, "_test.go") {
 			return
 		}
 		for _, m := range schema.FindAllStringSubmatch(text, -1) {
-			if !strings.Contains(readme, "`"+m[1]+"`") {
-				t.Errorf("README.md lacks the schema %s", m[1])
+			if !strings.Contains(pinned, "`"+m[1]+"`") {
+				t.Errorf("docs/commands.md lacks the schema %s", m[1])
 			}
 		}
 	}, ".go")
