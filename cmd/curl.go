@@ -27,8 +27,12 @@ its first bytes that differ. What was inserted into a list or a text, or removed
 difference, and so are the same items in another order ('body .items order': where each
 item of the second was in the first, from 0). An index, or a line's number, is that of
 the lane's answer; of what only the baseline has, that of the baseline's. Where too many
-items are equal to be aligned they are compared by index, which is said. It exits 0 if
-the answers are the same and 1 if not; --diff=json prints JSON.
+items are equal to be aligned they are compared by index, which is said. Cookies are compared
+by name ('header set-cookie sid'). It exits 0 if the lane has answered as the baseline has,
+and 1 if not: also if the lane did not serve its request, as the baseline is then compared
+with itself, and if one of them failed. --diff=json prints JSON, with "lane_served".
+One request is compared: several URLs, --next, and what writes elsewhere (-o, -O, -D, -w)
+are refused before anything is sent; what a file of options (-K) says is not looked at.
 --ignore leaves a difference out, * stands for anything: 'header etag',
 'body .items[*].id', 'body'. Left out in any case:
 ` + wrapped(compare.Ignored(), 80) + `.`,

@@ -72,9 +72,11 @@ func leading(args []string) (name string, d diffOptions, rest []string, err erro
 
 func check(d diffOptions, rest []string) error {
 	for _, a := range rest {
-		switch flag, _, _ := strings.Cut(a, "="); flag {
-		case "--diff", "--ignore", "--lane": // curl takes --ignore for one of its own, and waits
-			return usagef("lane curl "+a+" ... URL", "%s stands behind curl's own arguments: it goes in front of them", flag)
+		flag, _, _ := strings.Cut(a, "=")
+		hint := map[string]string{"--diff": "lane curl --diff ... URL", "--lane": "lane curl --lane LANE ... URL",
+			"--ignore": "lane curl --diff --ignore WHAT ... URL"}[flag]
+		if hint != "" { // curl takes --ignore for one of its own, and waits
+			return usagef(hint, "%s stands behind curl's own arguments: it goes in front of them", flag)
 		}
 	}
 	if len(d.ignore) > 0 && !d.on {
@@ -86,15 +88,18 @@ func check(d diffOptions, rest []string) error {
 // runCurlDiff sends one request to the baseline and to the lane, with curl, and
 // says in what the answers differ.
 func runCurlDiff(ctx context.Context, f *factory, curl string, st *control.Status, o diffOptions, args []string) error {
-	for _, a := range args {
-		if strings.HasPrefix(strings.ToLower(strings.TrimLeft(a, "-H ")), lane.HeaderTag+":") {
+	table, err := installedCurl(ctx, curl)
+	if err != nil {
+		return err
+	}
+	read := table.read(args)
+	for _, o := range read.options {
+		if o.name == "header" && isTag(o.value) {
 			return usagef("leave it out; --lane LANE names another lane", "--diff sets %s itself", lane.HeaderTag)
 		}
 	}
-	if method := methodOf(args); !slices.Contains([]string{"GET", "HEAD", "OPTIONS", "TRACE"}, method) {
-		if _, err := fmt.Fprintf(f.io.Err, "lane: --diff sends this %s twice, first to the baseline, which others share: what it changes there stays\n", traffic.Printable(method)); err != nil {
-			return err
-		}
+	if err := read.notDiffed(); err != nil {
+		return err
 	}
 	input, err := stdin(f.io.In, args)
 	if err != nil {
@@ -105,21 +110,30 @@ func runCurlDiff(ctx context.Context, f *factory, curl string, st *control.Statu
 		return err
 	}
 	defer os.RemoveAll(dir)
-	ask := func(tag string) (compare.Answer, printer.DiffAnswer, error) {
-		return curlOnce(ctx, f, curl, st, filepath.Join(dir, "a"), tag, args, input)
+	ask := func(tag string) (curlAnswer, error) {
+		return curlOnce(ctx, f, curl, st, filepath.Join(dir, "a"), tag, args, read.end, input)
 	}
-	base, baseSide, err := ask(lane.BaselineTag)
+	base, err := ask(lane.BaselineTag)
 	if err != nil {
 		return err
 	}
-	in, inSide, err := ask(string(st.Lane))
+	// Only now it is known that curl could send it at all.
+	if method := read.method(); !slices.Contains([]string{"GET", "HEAD", "OPTIONS", "TRACE"}, method) {
+		if _, err := fmt.Fprintf(f.io.Err, "lane: --diff sends this %s twice, first to the baseline, which others share: what it changes there stays\n", traffic.Printable(method)); err != nil {
+			return err
+		}
+	}
+	in, err := ask(string(st.Lane))
 	if err != nil {
 		return err
+	}
+	if in.Err != "" && in.exit == base.exit { // curl says how long it took, which is no difference
+		in.Err = base.Err
 	}
 	ignore := slices.Concat(compare.Ignored(), o.ignore)
-	d := printer.Diff{Schema: printer.DiffSchema, Lane: string(st.Lane), Baseline: baseSide, InLane: inSide, Ignored: ignore,
-		Differences: compare.Diff(base, in, ignore)}
-	d.Same = len(d.Differences) == 0 && baseSide.Error == "" && inSide.Error == ""
+	d := printer.Diff{Schema: printer.DiffSchema, Lane: string(st.Lane), Baseline: base.side, InLane: in.side, Ignored: ignore,
+		LaneServed: in.servedBy(st.Lane), Differences: compare.Diff(base.Answer, in.Answer, ignore)}
+	d.Same = len(d.Differences) == 0 && base.side.Error == "" && in.side.Error == "" && d.LaneServed
 	d.Masked()
 	if d.Differences == nil {
 		d.Differences = []compare.Difference{}
@@ -133,69 +147,6 @@ func runCurlDiff(ctx context.Context, f *factory, curl string, st *control.Statu
 		return &exitError{code: exitFailed}
 	}
 	return err
-}
-
-// curlValues are curl's short options that have a value, in the same word or in the next.
-const curlValues = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
-
-// methodOf is the method with which curl sends, by its arguments. What a file of options
-// (-K) says is not known here.
-func methodOf(args []string) string {
-	said, by, get := "", "GET", false
-	option := func(name, value string) {
-		switch {
-		case name == "X" || name == "request":
-			said = value
-		case name == "G" || name == "get":
-			get = true
-		case name == "I" || name == "head":
-			by = "HEAD"
-		case name == "T" || name == "upload-file":
-			by = "PUT"
-		case name == "d" || name == "F" || name == "json" || strings.HasPrefix(name, "data") || strings.HasPrefix(name, "form") && name != "form-escape":
-			by = "POST"
-		}
-	}
-	for i := 0; i < len(args); i++ {
-		next := ""
-		if i+1 < len(args) {
-			next = args[i+1]
-		}
-		if long, ok := strings.CutPrefix(args[i], "--"); ok {
-			name, value, has := strings.Cut(long, "=")
-			if !has {
-				value = next
-			}
-			if option(name, value); name == "request" && !has {
-				i++
-			}
-			continue
-		}
-		if len(args[i]) < 2 || args[i][0] != '-' {
-			continue
-		}
-		for j := 1; j < len(args[i]); j++ { // several in one word
-			letter := args[i][j : j+1]
-			if !strings.Contains(curlValues, letter) {
-				option(letter, "")
-				continue
-			}
-			value := args[i][j+1:]
-			if value == "" {
-				value = next
-				i++
-			}
-			option(letter, value)
-			break
-		}
-	}
-	switch {
-	case said != "":
-		return said
-	case get:
-		return "GET"
-	}
-	return by
 }
 
 // stdinMost bounds what is read to be sent twice.
@@ -213,17 +164,42 @@ func stdin(in io.Reader, args []string) ([]byte, error) {
 	return b, err
 }
 
-// curlOnce runs curl with a tag. Its answer is in files, whatever else curl is told
-// to print.
-func curlOnce(ctx context.Context, f *factory, curl string, st *control.Status, path, tag string, args []string, input []byte) (compare.Answer, printer.DiffAnswer, error) {
+// curlAnswer is what curl received, behind redirects the last answer.
+type curlAnswer struct {
+	compare.Answer
+	side      printer.DiffAnswer
+	exit      int      // curl's own exit code
+	decisions []string // of all answers, those of redirects too
+}
+
+// servedBy reports whether the lane has served it, or has redirected it.
+func (a *curlAnswer) servedBy(name lane.Name) bool {
+	return slices.ContainsFunc(a.decisions, func(d string) bool {
+		return served(d, string(lane.KindLaneMatch)+"; lane="+string(name))
+	})
+}
+
+// isTag says that a -H sets the lane's header.
+func isTag(header string) bool {
+	name, _, _ := strings.Cut(strings.ReplaceAll(header, ";", ":"), ":")
+	return strings.EqualFold(strings.TrimSpace(name), lane.HeaderTag)
+}
+
+// notSent are curl's exit codes of mistakes in its arguments, for which it has sent nothing:
+// no such protocol, no such option, no URL, a file that cannot be read.
+var notSent = []int{1, 2, 3, 26}
+
+// curlOnce runs curl with a tag, its options ending at end. Its answer is in files,
+// whatever else curl is told to print.
+func curlOnce(ctx context.Context, f *factory, curl string, st *control.Status, path, tag string, args []string, end int, input []byte) (curlAnswer, error) {
 	head, body := path+".head", path+".body"
 	for _, p := range []string{head, body} {
 		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return compare.Answer{}, printer.DiffAnswer{}, err
+			return curlAnswer{}, err
 		}
 	}
-	argv := slices.Concat([]string{"--proxy", st.Proxy, "--noproxy", ""}, args,
-		[]string{"-H", lane.HeaderTag + ": " + tag, "-sS", "--no-include", "-D", head, "-o", body})
+	argv := slices.Concat([]string{"--proxy", st.Proxy, "--noproxy", ""}, args[:end],
+		[]string{"-H", lane.HeaderTag + ": " + tag, "-sS", "--no-include", "-D", head, "-o", body}, args[end:])
 	c := exec.CommandContext(ctx, curl, argv...)
 	var said bytes.Buffer
 	c.Env, c.Stdin, c.Stderr, c.Stdout = f.curlEnv(st), bytes.NewReader(input), &said, io.Discard
@@ -232,30 +208,44 @@ func curlOnce(ctx context.Context, f *factory, curl string, st *control.Status, 
 	err := c.Run()
 	side := printer.DiffAnswer{TookMS: float64(time.Since(began).Microseconds()) / 1000}
 	if ctx.Err() != nil {
-		return compare.Answer{}, side, context.Cause(ctx)
+		return curlAnswer{}, context.Cause(ctx)
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return compare.Answer{}, side, err
+		return curlAnswer{}, err
 	}
 	a, rerr := readAnswer(head, body)
-	if err != nil && a.Status == 0 {
-		a.Err = strings.TrimSpace(said.String())
-		if a.Err == "" {
-			a.Err = err.Error()
-		}
-		if exit.ExitCode() == 2 { // a mistake in its arguments
-			return a, side, usagef("`curl --help all` lists its options", "%s", traffic.Printable(a.Err))
-		}
-	} else if rerr != nil {
-		return a, side, rerr
+	if exit != nil {
+		a.exit = exit.ExitCode()
 	}
-	side.Status, side.Error, side.Bytes, side.Decision = a.Status, a.Err, len(a.Body), a.Header.Get(lane.HeaderDecision)
+	why := strings.TrimSpace(said.String())
+	if err != nil && why == "" {
+		why = err.Error()
+	}
+	switch {
+	case err != nil && a.Status == 0:
+		if slices.Contains(notSent, a.exit) {
+			return a, usagef("`curl --help all` lists its options", "%s", traffic.Printable(why))
+		}
+		a.Err = why
+	case err != nil && a.exit != curlFailed: // it broke off in the body
+		side.Error, a.NoBody = why, true
+	case rerr != nil:
+		return a, rerr
+	}
+	if a.Err != "" {
+		side.Error = a.Err
+	}
+	side.Status, side.Bytes, side.Decision = a.Status, len(a.Body), a.Header.Get(lane.HeaderDecision)
 	if code := a.Header.Get(lane.HeaderError); code != "" {
 		side.Error = "an error of lane: " + code
 	}
-	return a, side, nil
+	a.side = side
+	return a, nil
 }
+
+// curlFailed is curl's exit code for -f and a status of 400 and more, which is an answer.
+const curlFailed = 22
 
 func elsewhere() error {
 	return usagef("leave out options that send it elsewhere (-o, -O, -D)", "curl has written no answer")
@@ -263,8 +253,8 @@ func elsewhere() error {
 
 // readAnswer reads what curl wrote of an answer: of several, behind redirects, the
 // last one.
-func readAnswer(headPath, bodyPath string) (compare.Answer, error) {
-	var a compare.Answer
+func readAnswer(headPath, bodyPath string) (curlAnswer, error) {
+	var a curlAnswer
 	raw, err := os.ReadFile(headPath)
 	if err != nil {
 		return a, elsewhere()
@@ -283,6 +273,7 @@ func readAnswer(headPath, bodyPath string) (compare.Answer, error) {
 			return a, fmt.Errorf("curl's head of the answer: %w", err)
 		}
 		a.Header = http.Header(h)
+		a.decisions = append(a.decisions, a.Header.Get(lane.HeaderDecision))
 	}
 	a.Body, err = os.ReadFile(bodyPath)
 	switch n := a.Header.Get("Content-Length"); {

@@ -28,7 +28,7 @@ type Answer struct {
 // Difference is one thing in which two answers differ. Old or New is empty where
 // it is missing.
 type Difference struct {
-	Where string `json:"where"` // status | header NAME | body | body line N | body PATH, as in body .items[2].price | body PATH order
+	Where string `json:"where"` // status | header NAME | header set-cookie COOKIE | body | body line N | body PATH, as in body .items[2].price | body PATH order
 	Old   string `json:"old"`
 	New   string `json:"new"`
 	// ByIndex says that it is in a list whose items were compared by their index: too many
@@ -107,8 +107,8 @@ func (d *diff) ignored(where string) bool {
 		if ok, _ := path.Match(p, name); ok {
 			return true
 		}
-		// What is below an ignored value is ignored with it.
-		if strings.HasPrefix(p, "body") && below(p, name) {
+		// What is below an ignored value is ignored with it, and a cookie with its header.
+		if (strings.HasPrefix(p, "body") || strings.HasPrefix(name, setCookie+" ")) && below(p, name) {
 			return true
 		}
 	}
@@ -134,6 +134,9 @@ func outcome(a *Answer) string {
 	return strconv.Itoa(a.Status)
 }
 
+const setCookie = "header set-cookie"
+
+// headers compares them by name, and cookies each by its own.
 func (d *diff) headers(old, new http.Header) {
 	a, b := lower(old), lower(new)
 	names := maps.Clone(a)
@@ -155,12 +158,36 @@ func lower(h http.Header) map[string]string {
 	out := map[string]string{}
 	for k, v := range h {
 		k = strings.ToLower(k)
+		if k == "set-cookie" {
+			cookies(out, v)
+			continue
+		}
 		if was, ok := out[k]; ok {
 			v = append([]string{was}, v...)
 		}
 		out[k] = strings.Join(v, ", ")
 	}
 	return out
+}
+
+// cookies adds each cookie under its name, one that is set again with its number. What has
+// no name is all value, and secret.
+func cookies(out map[string]string, values []string) {
+	for _, v := range values {
+		pair, _, _ := strings.Cut(v, ";")
+		key := "set-cookie"
+		if name, _, ok := strings.Cut(pair, "="); ok {
+			key += " " + strings.TrimSpace(name)
+		}
+		at := key
+		for n := 2; ; n++ {
+			if _, taken := out[at]; !taken {
+				break
+			}
+			at = fmt.Sprintf("%s (%d)", key, n)
+		}
+		out[at] = v
+	}
 }
 
 func (d *diff) bodies(old, new *Answer) {

@@ -7,6 +7,7 @@ import (
 
 	"lane/pkg/compare"
 	"lane/pkg/iostreams"
+	"lane/pkg/lane"
 	"lane/pkg/traffic"
 )
 
@@ -21,6 +22,7 @@ type Diff struct {
 	Same        bool                 `json:"same"`
 	Baseline    DiffAnswer           `json:"baseline"`
 	InLane      DiffAnswer           `json:"in_lane"`
+	LaneServed  bool                 `json:"lane_served"` // if not, two answers of the baseline were compared
 	Differences []compare.Difference `json:"differences"`
 	Ignored     []string             `json:"ignored"`
 }
@@ -38,7 +40,7 @@ type DiffAnswer struct {
 func (d *Diff) Masked() {
 	for i := range d.Differences {
 		x := &d.Differences[i]
-		x.Old, x.New = traffic.MaskAt(x.Where, x.Old), traffic.MaskAt(x.Where, x.New)
+		x.Old, x.New = traffic.MaskBoth(x.Where, x.Old, x.New)
 	}
 }
 
@@ -61,6 +63,19 @@ func (d *Diff) failed() string {
 	return "both failed: the baseline: " + Line(base) + "; the lane: " + Line(in)
 }
 
+// itself says that the lane has not served what was asked of it, empty if it has.
+func (d *Diff) itself() string {
+	switch {
+	case d.LaneServed || d.InLane.Error != "":
+		return ""
+	case d.InLane.Decision == "":
+		return "the answer does not say that the lane served it: it has no X-Lane-Decision"
+	case strings.HasPrefix(d.InLane.Decision, string(lane.KindFallback)): // the tag went on
+		return "the lane did not serve it: the baseline was compared with itself, unless a service behind it is in the lane"
+	}
+	return "the lane did not serve it: the baseline was compared with itself"
+}
+
 // PrintDiff prints it as text.
 func PrintDiff(s *iostreams.IOStreams, d *Diff) error {
 	var b strings.Builder
@@ -81,8 +96,12 @@ func PrintDiff(s *iostreams.IOStreams, d *Diff) error {
 	if failed != "" {
 		b.WriteString(failed + "\n")
 	}
+	itself := d.itself()
+	if itself != "" {
+		b.WriteString(itself + "\n")
+	}
 	switch n := len(d.Differences); {
-	case n == 0 && failed != "": // nothing of theirs was compared
+	case n == 0 && (failed != "" || itself != ""): // nothing of theirs was compared
 	case n == 0:
 		b.WriteString("no difference\n")
 	case n == 1:

@@ -87,6 +87,9 @@ func TestJSONFieldsArePinned(t *testing.T) {
 		{ExplainedColor{}, "rules entry source rule lane rejected asked asked.rule asked.source asked.priority asked.line asked.lane asked.hit " +
 			"asked.why asked.percent asked.bucket asked.whitelist warnings"},
 		{Settings{}, "schema settings settings.key settings.value settings.source settings.wrong problems problems.source problems.key problems.why warnings"},
+		{Diff{}, "schema lane same baseline baseline.status baseline.decision baseline.took_ms baseline.bytes baseline.error " +
+			"in_lane in_lane.status in_lane.decision in_lane.took_ms in_lane.bytes in_lane.error lane_served " +
+			"differences differences.where differences.old differences.new differences.by_index ignored"},
 		{control.RelayStatus{}, "url name state since round_trip outgoing error tries next cut removed gone"},
 		{control.Status{}, "schema lane owner host env pid started proxy mitm ca bodies log child state waiting killed registry registry.address registry.state registry.since " +
 			"registry.index registry.error registry.critical registry.removed relay services services.name services.registered services.id services.mode services.guard services.local services.state " +
@@ -391,11 +394,37 @@ func TestDiffSaysThatItFailed(t *testing.T) {
 		{"", "E_Y", "the lane failed: E_Y\n"},
 	} {
 		var b bytes.Buffer
-		if err := PrintDiff(&iostreams.IOStreams{Out: &b}, &Diff{Baseline: DiffAnswer{Error: c.base}, InLane: DiffAnswer{Error: c.in}}); err != nil {
+		if err := PrintDiff(&iostreams.IOStreams{Out: &b}, &Diff{LaneServed: true, Baseline: DiffAnswer{Error: c.base}, InLane: DiffAnswer{Error: c.in}}); err != nil {
 			t.Fatal(err)
 		}
 		if lines := strings.SplitAfterN(b.String(), "\n", 3); lines[2] != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.base, c.in, lines[2], c.want)
+		}
+	}
+}
+
+// Two answers of the baseline are not "no difference".
+func TestDiffSaysThatTheLaneDidNotServe(t *testing.T) {
+	const itself = "the lane did not serve it: the baseline was compared with itself"
+	for _, c := range []struct {
+		name string
+		d    Diff
+		want string
+	}{
+		{"served", Diff{LaneServed: true, InLane: DiffAnswer{Decision: "LANE_MATCH"}}, "no difference\n"},
+		{"killed", Diff{InLane: DiffAnswer{Decision: "KILL_SWITCH_BASELINE; reason=lane_killed"}}, itself + "\n"},
+		{"absent", Diff{InLane: DiffAnswer{Decision: "FALLBACK_BASELINE; lane=a"}}, itself + ", unless a service behind it is in the lane\n"},
+		{"not known", Diff{}, "the answer does not say that the lane served it: it has no X-Lane-Decision\n"},
+		{"failed", Diff{InLane: DiffAnswer{Error: "E_X", Decision: "ERROR"}}, "the lane failed: E_X\n"},
+		{"by chance", Diff{InLane: DiffAnswer{Decision: "BASELINE"}, Differences: []compare.Difference{{Where: "status", Old: "1", New: "2"}}},
+			itself + "\n1 difference (- baseline, + lane):\nstatus\n  - 1\n  + 2\n"},
+	} {
+		var b bytes.Buffer
+		if err := PrintDiff(&iostreams.IOStreams{Out: &b}, &c.d); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.SplitAfterN(b.String(), "\n", 3); lines[2] != c.want {
+			t.Errorf("%s: %q, want %q", c.name, lines[2], c.want)
 		}
 	}
 }
@@ -429,7 +458,7 @@ body .x
 func TestDiffSaysWhatWasComparedByIndex(t *testing.T) {
 	for _, by := range []bool{false, true} {
 		var b bytes.Buffer
-		d := Diff{Lane: "dev-alice", Differences: []compare.Difference{{Where: "body [3]", Old: "1", New: "2", ByIndex: by}}}
+		d := Diff{Lane: "dev-alice", LaneServed: true, Differences: []compare.Difference{{Where: "body [3]", Old: "1", New: "2", ByIndex: by}}}
 		if err := PrintDiff(&iostreams.IOStreams{Out: &b}, &d); err != nil {
 			t.Fatal(err)
 		}

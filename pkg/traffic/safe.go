@@ -154,11 +154,27 @@ func MaskHeaderValue(name, value string) string {
 			first = Masked
 		}
 		if more {
-			first += ";" + attrs
+			first += ";" + maskFolded(attrs)
 		}
 		return first
 	}
 	return Masked
+}
+
+// maskFolded masks what follows a comma in the attributes of a cookie: some servers write
+// several cookies into one Set-Cookie. The comma of a date has no = behind it.
+func maskFolded(attrs string) string {
+	parts := strings.Split(attrs, ";")
+	for i, p := range parts {
+		comma := strings.IndexByte(p, ',')
+		if comma < 0 {
+			continue
+		}
+		if at := strings.IndexByte(p[comma:], '='); at >= 0 {
+			parts[i] = p[:comma+at+1] + Masked
+		}
+	}
+	return strings.Join(parts, ";")
 }
 
 // MaskURL masks the password of a URL, the values of query and path parameters whose
