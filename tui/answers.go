@@ -48,6 +48,9 @@ func (m *model) answersText(w int) []cell {
 	p.blank()
 	was, is := plainAnswer(old), plainAnswer(now)
 	diff := compare.Diff(was, is, compare.Ignored())
+	if a.sides && byBaseline(now) {
+		p.put(0, "The lane did not serve it: the baseline was compared with itself"+behind(now)+".", warnText)
+	}
 	if len(diff) == 0 {
 		same := "No difference in status, headers and body."
 		if was.NoBody || is.NoBody {
@@ -62,11 +65,12 @@ func (m *model) answersText(w int) []cell {
 				where += " (by index)"
 			}
 			p.put(0, where, warnText)
-			if d.Old != "" {
-				p.put(2, "- "+traffic.MaskAt(d.Where, d.Old), plain)
+			was, is := traffic.MaskBoth(d.Where, d.Old, d.New)
+			if was != "" {
+				p.put(2, "- "+was, plain)
 			}
-			if d.New != "" {
-				p.put(2, "+ "+traffic.MaskAt(d.Where, d.New), plain)
+			if is != "" {
+				p.put(2, "+ "+is, plain)
 			}
 		}
 		if was.NoBody || is.NoBody {
@@ -76,6 +80,21 @@ func (m *model) answersText(w int) []cell {
 	p.blank()
 	p.put(0, "Not compared: "+strings.Join(compare.Ignored(), ", ")+".", faint)
 	return p.lines
+}
+
+// byBaseline says that an answer to a request of the lane is none of the lane's; lane's own
+// errors are nobody's.
+func byBaseline(a *Answer) bool {
+	kind, _, _ := strings.Cut(a.Decision, ";")
+	return a.Err == "" && firstOf(a.Header, lane.HeaderError) == "" && kind != string(lane.KindLaneMatch) && kind != ""
+}
+
+// behind is where the lane may have served all the same: after a fallback the tag goes on.
+func behind(a *Answer) string {
+	if strings.HasPrefix(a.Decision, string(lane.KindFallback)) {
+		return ", unless a service behind it is in the lane"
+	}
+	return ""
 }
 
 // plainAnswer is an answer with its body as it was before it was compressed. JSON is

@@ -171,6 +171,31 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// Two answers of the baseline say nothing of the lane, and are not just "no difference".
+func TestDiffSaysThatTheLaneDidNotServe(t *testing.T) {
+	const itself = "The lane did not serve it: the baseline was compared with itself"
+	for name, c := range map[string]struct {
+		a    Answer
+		want []string
+	}{
+		"served":     {Answer{Decision: "LANE_MATCH; lane=dev-alice"}, []string{"No difference in status", "not:did not serve"}},
+		"fell back":  {Answer{Decision: "FALLBACK_BASELINE; lane=dev-alice"}, []string{itself + ", unless", "No difference in status"}},
+		"switch off": {Answer{Decision: "KILL_SWITCH_BASELINE; lane=dev-alice"}, []string{itself + "."}},
+		"not known":  {Answer{}, []string{"not:did not serve"}},
+		"failed":     {Answer{Decision: "ERROR", Answer: compare.Answer{Err: "EOF"}}, []string{"not:did not serve"}},
+		"lane's own": {Answer{Decision: "ERROR", Answer: compare.Answer{Header: http.Header{"X-Lane-Error": {"E_X"}}}}, []string{"not:did not serve"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &doer{bodies: map[uint64][2]string{7: {"", "{}"}}}
+			d.answer = func(string) Answer { return c.a }
+			u := newUser(t, 140, 40, doing(d)).running()
+			u.deeds("D").wantScreen(append(c.want, "LANE AGAINST BASELINE  GET")...)
+			// Of the request sent again, both are as they are.
+			u.keys("esc").deeds("r").wantScreen("SENT AGAIN", "not:did not serve")
+		})
+	}
+}
+
 func TestExport(t *testing.T) {
 	d := &doer{}
 	u := newUser(t, 80, 24, doing(d)).running().keys("m", "/svc:users|inventory", "enter").deeds("e")
