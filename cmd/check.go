@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"lane/pkg/control"
 	"lane/pkg/lane"
 	"lane/pkg/printer"
+	"lane/pkg/proxy"
 	"lane/pkg/traffic"
 
 	"github.com/spf13/cobra"
@@ -242,6 +244,58 @@ type sent struct {
 	status   int
 	decision string
 	err      error
+	problem  *proxy.Problem // why, if lane has answered it itself
+}
+
+// problemLimit bounds what is read of an answer to find the error in it.
+const problemLimit = 64 << 10
+
+// failure is why nothing can be said of what the request would have called; nil if it
+// was answered well.
+func (s *sent) failure() error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.status < http.StatusBadRequest:
+		return nil
+	case s.problem == nil:
+		return fmt.Errorf("it was answered with %d", s.status)
+	}
+	return &answeredError{s.status, s.problem}
+}
+
+// answeredError is an answer that is an error of lane's own, with the way out of it.
+type answeredError struct {
+	status  int
+	problem *proxy.Problem
+}
+
+func (e *answeredError) Error() string {
+	text := fmt.Sprintf("it was answered with %d %s", e.status, e.problem.Code)
+	if e.problem.Message != "" {
+		text += ": " + e.problem.Message
+	}
+	return printer.Line(text) // it may be of anybody on the way
+}
+
+// hintOf is the way out that an error names; or is it if none is named.
+func hintOf(err error, or string) string {
+	var a *answeredError
+	if errors.As(err, &a) && a.problem.Hint != "" {
+		return printer.Line(a.problem.Hint)
+	}
+	return or
+}
+
+// unseenError is the error where no router has seen the request; failed is why, if it failed.
+func unseenError(failed error) error {
+	e := &noDataError{msg: "no gateway and no sidecar has seen the request: nothing is known of its chain",
+		hint: "the services of the way need sidecars (docs/gateway.md); those asked: lane top"}
+	if failed != nil {
+		e.msg += "; " + failed.Error()
+		e.hint = hintOf(failed, e.hint)
+	}
+	return e
 }
 
 // probe sends a request with a tag and the fields of a trace.
@@ -262,6 +316,15 @@ func probe(ctx context.Context, client *http.Client, target *url.URL, head http.
 		return sent{err: err}
 	}
 	defer func() { _ = res.Body.Close() }()
-	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<20)) // it is recorded when it has ended
-	return sent{res.StatusCode, res.Header.Get(lane.HeaderDecision), err}
+	got := sent{status: res.StatusCode, decision: res.Header.Get(lane.HeaderDecision)}
+	if code := res.Header.Get(lane.HeaderError); code != "" && got.status >= http.StatusBadRequest {
+		got.problem = &proxy.Problem{Code: lane.Code(code)} // a gateway tells strangers no more
+		text, _ := io.ReadAll(io.LimitReader(res.Body, problemLimit))
+		var p proxy.Problem
+		if json.Unmarshal(text, &p) == nil && string(p.Code) == code {
+			got.problem = &p
+		}
+	}
+	_, got.err = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<20)) // it is recorded when it has ended
+	return got
 }

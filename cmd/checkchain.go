@@ -38,8 +38,9 @@ own each time, and ask all gateways and sidecars that are registered what they h
 seen of that trace. Printed is the chain, the first place where the tag is lost, and
 the coverage: requests with the tag at every hop / requests that entered.
 
-It exits 0 if all are complete, 1 if one is not, or was answered with an error, and 3 if no gateway and no sidecar
-has seen any of them. A service without a sidecar is unknown, and unknown is not
+It exits 0 if all are complete, 1 if one is not, or was answered with an error, and 3 if
+no gateway and no sidecar has seen any of them, also if they were answered with an error:
+that is said, with its way out. A service without a sidecar is unknown, and unknown is not
 complete: --leaf says that one calls nobody. What went past every sidecar without the
 trace is in no chain: --expect names who has to be in it.`,
 		Example: `  lane check chain http://order-service/api/orders/42
@@ -107,11 +108,8 @@ func runCheckChain(ctx context.Context, f *factory, o *checkOptions) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		switch {
-		case got.err != nil:
-			failed = append(failed, got.err)
-		case got.status >= http.StatusBadRequest: // what it would have called is not in the chain
-			failed = append(failed, fmt.Errorf("it was answered with %d", got.status))
+		if err := got.failure(); err != nil { // what it would have called is not in the chain
+			failed = append(failed, err)
 		}
 	}
 	var traces []chain.Trace
@@ -130,8 +128,11 @@ func runCheckChain(ctx context.Context, f *factory, o *checkOptions) error {
 	}
 	w.notes(f.io.Err)
 	report := printer.NewChain(target.String(), rules.Lane, traces, len(failed))
-	if len(failed) > 0 {
+	if len(failed) > 0 && report.Entered > 0 { // else the error says it
 		fmt.Fprintf(f.io.Err, "lane: %d of %d requests failed, their chains may be cut short: %s\n", len(failed), o.samples, printer.Line(failed[0].Error()))
+		if hint := hintOf(failed[0], ""); hint != "" {
+			fmt.Fprintf(f.io.Err, "      %s\n", hint)
+		}
 	}
 	if o.json {
 		err = f.printJSON(&report)
@@ -142,8 +143,10 @@ func runCheckChain(ctx context.Context, f *factory, o *checkOptions) error {
 	case err != nil:
 		return err
 	case report.Entered == 0:
-		return &noDataError{msg: "no gateway and no sidecar has seen the request: nothing is known of its chain",
-			hint: "the services of the way need sidecars (docs/gateway.md); those asked: lane top"}
+		if len(failed) > 0 {
+			return unseenError(failed[0])
+		}
+		return unseenError(nil)
 	case !report.OK:
 		return &exitError{code: exitFailed}
 	}

@@ -39,7 +39,8 @@ func newCheckCleanCmd(f *factory) *cobra.Command {
 no active rule and no switch of it, and for --for, from now on, no gateway and no
 sidecar may see a request with its tag.
 
-It exits 0 if nothing is left, 1 if something is, and 3 if that cannot be told: nobody
+It exits 0 if nothing is left, also of a lane that never was (a name of a lane in the
+registry that is near it is said), 1 if something is, and 3 if that cannot be told: nobody
 can be asked, or one of them does not answer or has seen more than it keeps.`,
 		Example: `  lane check clean dev-alice
   lane check clean dev-alice --for 10m`,
@@ -111,8 +112,13 @@ func runCheckClean(ctx context.Context, f *factory, o *checkCleanOptions) error 
 		err = f.printClean(&res)
 	}
 	switch {
-	case err != nil || res.OK:
+	case err != nil:
 		return err
+	case res.OK:
+		if near := nearLane(ctx, client, name, nil); near != "" { // of a slip nothing is left, ever
+			fmt.Fprintf(f.io.Err, "note: nothing named %s was seen here; did you mean %s?\n", name, near)
+		}
+		return nil
 	case len(res.Left) > 0:
 		return &exitError{code: exitFailed}
 	}

@@ -94,7 +94,7 @@ func runCheckReady(ctx context.Context, f *factory, o *checkReadyOptions) error 
 		want[service] = true
 	}
 	if len(want) == 0 {
-		return &noDataError{msg: "the registry has no lane " + o.lane, hint: "`lane ls` lists those that there are"}
+		return f.noLane(ctx, name)
 	}
 	for _, service := range o.needs {
 		want[service] = true

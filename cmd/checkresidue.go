@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/http/httptrace"
 	"time"
 
@@ -29,8 +28,9 @@ and then untagged, each with a trace of its own, and ask all gateways and sideca
 they have seen of the second one: a service that keeps a tag in a thread, or in a
 client that it uses again, sends the second request on in the lane.
 
-It exits 0 if nothing of the lane is in the second one, 1 if something is, and 3 if no
-gateway and no sidecar has seen it. It takes 10 seconds at most.`,
+It exits 0 if nothing of the lane is in the second one, 1 if something is, or if one of
+the two failed, and 3 if no gateway and no sidecar has seen the second one where the
+first one was in the lane: then nothing can be said. It takes 10 seconds at most.`,
 		Example:           `  lane check residue http://order-service/api/orders/42`,
 		Args:              takes("URL"),
 		ValidArgsFunction: f.completeURL,
@@ -68,28 +68,30 @@ func runCheckResidue(ctx context.Context, f *factory, o *checkOptions) error {
 	for _, tag := range []string{string(w.session.Status.Lane), lane.BaselineTag} {
 		id, fields := beginTrace()
 		ids = append(ids, id)
-		if got = probe(watched, client, target, head, tag, fields); got.err != nil {
-			return fmt.Errorf("the request with the tag %s: %w", tag, got.err)
-		}
-		if got.status >= http.StatusBadRequest {
-			return fmt.Errorf("the request with the tag %s was answered with %d: what it would have called cannot be checked", tag, got.status)
+		got = probe(watched, client, target, head, tag, fields)
+		if err := got.failure(); err != nil {
+			return fmt.Errorf("the request with the tag %s failed, what it would have called cannot be checked: %w", tag, err)
 		}
 	}
 	if !reused {
 		return fmt.Errorf("the connection was not kept: the second request cannot find what the first one left")
 	}
 	res := residueResult{Schema: printer.CheckSchema, Check: "residue", URL: traffic.MaskURL(target.String()), Lane: w.session.Status.Lane, Decision: got.decision}
+	met := 0
 	err = w.watch(ctx, residueLimit, ids, func(all [][]chain.Seen) bool {
-		res.Residues, res.Hops = chain.Residues(w.session.Status.Lane, all[0], all[1])
+		res.Residues, res.Hops, met = chain.Residues(w.session.Status.Lane, all[0], all[1])
 		return true // what is kept may be used late
 	})
 	if err != nil {
 		return err
 	}
 	w.notes(f.io.Err)
-	if res.Hops == 0 {
-		return &noDataError{msg: "no gateway and no sidecar has seen the request: nothing is known of its chain",
-			hint: "the services of the way need sidecars (docs/gateway.md); those asked: lane top"}
+	switch {
+	case res.Hops == 0:
+		return unseenError(nil)
+	case met == 0 && len(res.Residues) == 0: // what was never there cannot stay behind
+		return &noDataError{msg: fmt.Sprintf("no gateway and no sidecar that has seen the untagged request has seen the tagged one in lane %s: nothing can be said", res.Lane),
+			hint: "give the URL by a service's name, which the proxy tags; where the tag is lost: lane check chain " + o.url}
 	}
 	if res.OK = len(res.Residues) == 0; o.json {
 		err = f.printJSON(&res)

@@ -118,6 +118,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		dir         *config.DirError
 		none        *noSessionError
 		noData      *noDataError
+		answered    *answeredError
 		unfit       *ca.UnfitError
 		place       *placeError
 		silent      *control.SilentError
@@ -186,6 +187,8 @@ func ladder(err error) (code int, hint string, quiet bool) {
 		return exitUnreachable, wake(silent), false
 	case errors.As(err, &noData):
 		return exitUnreachable, noData.hint, false
+	case errors.As(err, &answered):
+		return exitFailed, hintOf(answered, ""), false
 	case errors.As(err, &unfit):
 		return exitFailed, "take it out of whatever trusts it, then:  rm -r " + shellQuote(unfit.Dir) + " && lane ca init", false
 	case errors.As(err, &place):

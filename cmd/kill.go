@@ -214,6 +214,20 @@ func (f *factory) warnUnknownLane(ctx context.Context, client *consul.Client, na
 	}
 }
 
+// noLane is the error where the registry has nothing of a lane.
+func (f *factory) noLane(ctx context.Context, name lane.Name) error {
+	hint := "`lane ls` lists those that there are"
+	client, err := f.registry()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if near := nearLane(ctx, client, name, nil); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return &noDataError{msg: "the registry has no lane " + string(name), hint: hint}
+}
+
 // nearLane is the lane of the registry, or of more, that a name is most likely a slip of;
 // "" if there is none, or the registry does not tell.
 func nearLane(ctx context.Context, client *consul.Client, name lane.Name, more []lane.Name) string {

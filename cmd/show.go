@@ -40,7 +40,7 @@ func runShow(ctx context.Context, f *factory, o *showOptions) error {
 	}
 	details := printer.NewLaneDetails(claims, instances)
 	if len(details) == 0 {
-		return &noDataError{msg: "the registry has no lane " + o.lane, hint: "`lane ls` lists those that there are"}
+		return f.noLane(ctx, name)
 	}
 	details[0].Killed = f.killed(ctx)(name)
 	if o.json {

@@ -18,8 +18,10 @@ type Residue struct {
 // Residues are what is left of a lane's request, first, in the one after it, which is
 // of no lane: hops of the second one in the lane, and calls with the first one's trace,
 // or without the trace and in the lane, while a service worked on the second. hops is
-// how many there are of the second one at routers. Both are by the same routers.
-func Residues(name lane.Name, first, second []Seen) (left []Residue, hops int) {
+// how many there are of the second one at routers, and met at how many routers it came
+// where the first one was in the lane: only there can anything have been left behind.
+// Both are by the same routers.
+func Residues(name lane.Name, first, second []Seen) (left []Residue, hops, met int) {
 	left = []Residue{}
 	for i, s := range second {
 		by := s.Hops.Service
@@ -52,6 +54,11 @@ func Residues(name lane.Name, first, second []Seen) (left []Residue, hops int) {
 		if i >= len(first) {
 			continue
 		}
+		if !s.Session && len(s.Hops.Hops) > 0 && slices.ContainsFunc(first[i].Hops.Hops, func(h Hop) bool {
+			return h.Lane == name || h.Tag == string(name) && h.Front != traffic.FrontGateway // which may not trust it
+		}) {
+			met++
+		}
 		for _, h := range first[i].Hops.Hops {
 			late := h.call() && !h.Strayed && slices.ContainsFunc(came, func(c Hop) bool { return h.during(&c) })
 			if late {
@@ -59,5 +66,5 @@ func Residues(name lane.Name, first, second []Seen) (left []Residue, hops int) {
 			}
 		}
 	}
-	return left, hops
+	return left, hops, met
 }
