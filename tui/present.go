@@ -431,7 +431,7 @@ func lostLines(s *control.Status, now time.Time, t text) []problem {
 		say("In Consul", named(s.Services, t)+is, dead)
 	}
 	if r.Cut > 0 {
-		say("In flight", pluralOf(uint64(r.Cut), "request")+" cut off", " (502 lane-relay-lost if the relay lives)")
+		say("In flight", pluralOf(uint64(r.Cut), "request")+" cut off", " (502 E_RELAY_LOST if the relay lives)")
 	}
 	if r.Outgoing {
 		say("Outbound proxy", "calls that go through the relay fail too", "")

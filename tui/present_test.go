@@ -243,7 +243,7 @@ func TestProblems(t *testing.T) {
 			s.Relay = &control.RelayStatus{State: control.RelayReconnecting, Since: scene.Now().Add(-5 * time.Second), Cut: 1, Outgoing: true, Next: scene.Now().Add(3100 * time.Millisecond), Removed: scene.Now().Add(29500 * time.Millisecond), Gone: scene.Now().Add(104 * time.Second)}
 		}, "!! relay RECONNECTING 5s: the lane's callers get errors until it is back\n   Trying again in 4s, R at once.\n" +
 			"   In Consul       orders, payments: critical in <= 10s, removed in <= 30s (in <= 104s if the relay has died)\n" +
-			"   In flight       1 request cut off (502 lane-relay-lost if the relay lives)\n   Outbound proxy  calls that go through the relay fail too"},
+			"   In flight       1 request cut off (502 E_RELAY_LOST if the relay lives)\n   Outbound proxy  calls that go through the relay fail too"},
 		{"a relay that is lost for long", func(s *control.Status) {
 			s.Services = append(s.Services, control.Service{Name: strings.Repeat("x", 20)})
 			s.Relay = &control.RelayStatus{State: control.RelayLost, Removed: scene.Now().Add(-time.Minute), Gone: scene.Now().Add(-time.Second)}
