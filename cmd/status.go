@@ -78,7 +78,14 @@ func (f *factory) watch(ctx context.Context, src watched, o tui.Options) error {
 	if f.continued != nil {
 		on, stop := f.continued()
 		defer stop()
-		o.Continued = on
+		o.Continued = func(ctx context.Context) bool {
+			select {
+			case <-on:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
 	}
 	err := tui.Run(ctx, src, o)
 	if errors.Is(err, tui.ErrInterrupted) {

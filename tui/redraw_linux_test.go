@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +24,7 @@ func (w *typewriter) times(s string) int {
 }
 
 // atTerminal runs a viewer at a pseudo terminal until q.
-func atTerminal(t *testing.T, continued <-chan os.Signal) *typewriter {
+func atTerminal(t *testing.T, continued <-chan struct{}) *typewriter {
 	t.Helper()
 	ptm, pts := openTerminal(t)
 	if err := unix.IoctlSetWinsize(int(pts.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
@@ -36,7 +35,14 @@ func atTerminal(t *testing.T, continued <-chan os.Signal) *typewriter {
 	src.put(3)
 	done, read := make(chan error, 1), make(chan struct{})
 	go func() {
-		done <- Run(ctx, src, Options{In: pts, Out: pts, Attached: true, Continued: continued})
+		done <- Run(ctx, src, Options{In: pts, Out: pts, Attached: true, Continued: func(ctx context.Context) bool {
+			select {
+			case <-continued:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}})
 		_ = pts.Close()
 	}()
 	go func() {
@@ -80,7 +86,7 @@ const (
 // TestDrawsAnew: ctrl+l, and a process that goes on after a stop, draw all of it, the
 // latter in a terminal that is taken anew.
 func TestDrawsAnew(t *testing.T) {
-	continued := make(chan os.Signal)
+	continued := make(chan struct{})
 	w := atTerminal(t, continued)
 	waitFor(t, "a row", func() bool { return w.times(" FROM") == 1 })
 	drawn := w.times(clears)
@@ -91,7 +97,7 @@ func TestDrawsAnew(t *testing.T) {
 	}
 	w.press(t, "\x0c")
 	waitFor(t, "drawn anew", func() bool { return w.times(clears) > drawn && w.times(" FROM") == 2 })
-	continued <- syscall.SIGCONT
+	continued <- struct{}{}
 	waitFor(t, "taken anew", func() bool { return w.times(gives) == 1 && w.times(takes) == 2 && w.times(" FROM") == 3 })
 	w.press(t, "k")
 	waitFor(t, "a key works", func() bool { return w.times("row 1 of 3") > 0 })

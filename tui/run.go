@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -64,9 +63,9 @@ type Options struct {
 	Version string
 	// Now is the clock, time.Now if nil. Times are shown in its location.
 	Now func() time.Time
-	// Continued, if set, says that the process goes on after it was stopped: the terminal
-	// is taken anew, and all is drawn.
-	Continued <-chan os.Signal
+	// Continued, if set, waits until the process goes on after it was stopped: the terminal
+	// is taken anew, and all is drawn. False says that ctx has ended.
+	Continued func(ctx context.Context) bool
 	// OnStop, if set, is called once, before Run returns, when the owner has
 	// said to stop: y after q, or ctrl+c. It is never called when Attached or Demo.
 	OnStop func()
@@ -124,13 +123,8 @@ func Run(ctx context.Context, src Source, o Options) error {
 	feeds.Go(func() { f.exchanges(feedCtx) })
 	feeds.Go(func() { f.status(feedCtx) })
 	feeds.Go(func() {
-		for {
-			select {
-			case <-o.Continued:
-				p.Send(continuedMsg{})
-			case <-feedCtx.Done():
-				return
-			}
+		for o.Continued != nil && o.Continued(feedCtx) {
+			p.Send(continuedMsg{})
 		}
 	})
 
