@@ -230,6 +230,8 @@ func curlOnce(ctx context.Context, f *factory, curl string, st *control.Status, 
 		a.Err = why
 	case err != nil && a.exit != curlFailed: // it broke off in the body
 		side.Error, a.NoBody = why, true
+	case err != nil && rerr != nil: // of a failure -f keeps no body
+		a.NoBody = true
 	case rerr != nil:
 		return a, rerr
 	}
