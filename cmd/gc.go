@@ -57,7 +57,10 @@ and no clock is ever asked. What lane has not registered is not touched. While a
 of this machine does not answer, nothing of this machine but sockets is looked at: it is
 said which one, and the exit code is 3. An instance is removed by the agent with which
 it is registered, and by no other: one of another agent is listed with its node, and is
-left.`,
+left.
+
+It exits 0 also if something is left that may live, 1 if something could not be removed
+that is dead, and 3 if the registry or a session of this machine does not answer.`,
 		Example: `  lane gc --dry-run
   lane gc --yes
   lane gc --gone-relays --dry-run`,

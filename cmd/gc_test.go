@@ -275,6 +275,21 @@ func TestGCRemovesTheDeadAlone(t *testing.T) {
 	})
 }
 
+// What was killed a moment ago still beats: it is left, which is no failure, and it is
+// said when it can be told. When its check has failed, it goes.
+func TestGCSaysToComeAgainForWhatStillBeats(t *testing.T) {
+	d := newDesk(t, consultest.Embedded(t))
+	id := d.laneInstance("dev-alice", "orders", d.install, "passing")
+	code, out, errOut := d.run("gc", "--yes")
+	if code != exitOK || !strings.Contains(out, "if it is dead, in 15 s it does not: run lane gc again then") || !slices.Contains(d.holds(), id) {
+		t.Errorf("it beats: %d, registry %v\n%s%s", code, d.holds(), out, errOut)
+	}
+	d.call("PUT", "/v1/agent/check/fail/"+id+":live", nil, nil)
+	if code, out, errOut := d.run("gc", "--yes"); code != exitOK || strings.Contains(out, "again") || slices.Contains(d.holds(), id) {
+		t.Errorf("it does not: %d, registry %v\n%s%s", code, d.holds(), out, errOut)
+	}
+}
+
 // A session that does not answer may hold anything of ours.
 func TestGCLeavesWhatASilentSessionMayHold(t *testing.T) {
 	d := newDesk(t, consultest.Embedded(t))

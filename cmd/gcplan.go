@@ -266,7 +266,7 @@ func (p *gcPlan) instance(e consul.Entry) (gcItem, bool) {
 		it.Kept = "no session of this machine has it: a `lane expose` does, for which its relay keeps it; when that ends, or is killed, the relay removes it 30 s after at the latest"
 		return it, true
 	case e.Alive && p.mine(e.Install) && (!claimed || ours):
-		it.Kept = "no session of this machine has it, but its liveness check passes: if it is dead, in 15 s it does not"
+		it.Kept = "no session of this machine has it, but its liveness check passes: if it is dead, in 15 s it does not: run lane gc again then"
 		return it, true
 	}
 	return it, !e.Alive

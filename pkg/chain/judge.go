@@ -146,7 +146,8 @@ func Judge(r Rules, id string, seen []Seen) Trace {
 	switch {
 	case j.out.Break != nil:
 		j.out.Verdict = Broken
-	case len(j.out.Unseen) > 0 || slices.ContainsFunc(j.out.Links, func(l Link) bool { return l.State == Unsure }):
+	case len(j.out.Unseen) > 0 || slices.ContainsFunc(j.out.Links, func(l Link) bool { return l.State == Unsure }),
+		!slices.ContainsFunc(j.out.Links, func(l Link) bool { return l.State == Equal }): // nobody had to have the tag
 		j.out.Verdict = Unknown
 	default:
 		j.out.Verdict = Complete

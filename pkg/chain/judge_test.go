@@ -108,6 +108,7 @@ func TestJudge(t *testing.T) {
 			"session>a equal\n a>d unknown\nunknown"},
 		{"another host", Rules{}, []Seen{call, side("a", in("a", gray, 5, 90), out("", "", 10, 20))},
 			"session>a equal\n a>another host outside\ncomplete"},
+		{"another host alone", Rules{}, []Seen{side("a", out("", "", 10, 20))}, "a>another host outside\nunknown"},
 		{"the lane's own process", Rules{Expect: []Wanted{{"a", gray}}}, []Seen{session(with(out("a", gray, 0, 100), func(h *Hop) { h.Decision = lane.KindLaneMatch }),
 			hop(traffic.FrontGuard, "a", gray, gray, 5, 90), out("b", gray, 10, 40)), side("b", in("b", gray, 12, 30))},
 			"session>a equal\n a>b equal\ncomplete"},
