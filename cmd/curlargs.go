@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // curlTable are the options of the curl that is installed, as its own help lists them:
@@ -16,12 +17,14 @@ type curlTable struct {
 	value map[string]bool   // of a long name: it has a value
 }
 
-var helpLine = regexp.MustCompile(`(?m)^ *(?:-(\S), )? *--([a-z0-9][a-z0-9.-]*)( <)?`)
+var helpLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^ *(?:-(\S), )? *--([a-z0-9][a-z0-9.-]*)( <)?`)
+})
 
 // curlTableOf reads what `curl --help all` says.
 func curlTableOf(help string) curlTable {
 	t := curlTable{long: map[string]string{}, value: map[string]bool{}}
-	for _, m := range helpLine.FindAllStringSubmatch(help, -1) {
+	for _, m := range helpLine().FindAllStringSubmatch(help, -1) {
 		if t.value[m[2]] = m[3] != ""; m[1] != "" {
 			t.long[m[1]] = m[2]
 		}
@@ -146,7 +149,9 @@ func (a *curlArgs) method() string {
 }
 
 // manyURLs are curl's patterns that stand for several URLs.
-var manyURLs = regexp.MustCompile(`\{[^{}]*,[^{}]*\}|\[(\d+-\d+|[A-Za-z]-[A-Za-z])(:\d+)?\]`)
+var manyURLs = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{[^{}]*,[^{}]*\}|\[(\d+-\d+|[A-Za-z]-[A-Za-z])(:\d+)?\]`)
+})
 
 // notDiffed says why --diff cannot send them, nil if it can. It is asked before anything is
 // sent.
@@ -168,7 +173,7 @@ func (a *curlArgs) notDiffed() error {
 		switch {
 		case strings.HasPrefix(u, "@"):
 			return usagef("write the URL itself", "%q: --diff compares one request, and does not read URLs from a file", u)
-		case !a.has("globoff") && manyURLs.MatchString(u):
+		case !a.has("globoff") && manyURLs().MatchString(u):
 			return usagef("ask for each one with a --diff of its own; -g has curl take {} and [] as they are", "%q stands for several URLs: --diff compares one request", u)
 		}
 	}
