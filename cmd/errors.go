@@ -87,7 +87,11 @@ func (f *factory) report(ctx context.Context, err error) int {
 		err = left
 	}
 	if !quiet {
-		fmt.Fprintf(f.io.Err, "lane: %s\n", indent(err.Error()))
+		said := err.Error()
+		if hint != "" {
+			said = strings.TrimSuffix(said, "; "+hint) // it stands below
+		}
+		fmt.Fprintf(f.io.Err, "lane: %s\n", indent(said))
 		if hint != "" {
 			fmt.Fprintf(f.io.Err, "      %s\n", indent(hint))
 		}
@@ -176,7 +180,7 @@ func ladder(err error) (code int, hint string, quiet bool) {
 	case errors.As(err, &dir):
 		return exitUsage, "docs/settings.md says what each of the two directories is for; unset, there is a good one", false
 	case errors.As(err, &validation):
-		return exitUsage, "", false // it says that itself
+		return exitUsage, validation.Fix, false
 	case errors.As(err, &none):
 		lane := none.lane
 		if lane == "" {
