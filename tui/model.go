@@ -142,6 +142,7 @@ type model struct {
 	work    func(func(context.Context) tea.Msg) tea.Cmd
 	wait    func(time.Duration, tea.Msg) tea.Cmd // nil: time stands still
 	do      tea.Cmd                              // what the last message asks for
+	raw     func()                               // has the terminal give each key at once
 	hurry   func()                               // has the feed ask the session at once
 
 	notice  string // what the last key did, or did not do; until the next one, or for a while
@@ -248,7 +249,7 @@ func (m model) update(msg tea.Msg) model {
 	case detachMsg:
 		m = m.detached(msg)
 	case continuedMsg:
-		m.do = tea.Exec(away(func() {}), nil)
+		m.do = m.takeAnew()
 	case suspendedMsg:
 		if !msg.stopped {
 			m.notice = "not suspended: no shell is there to continue it"

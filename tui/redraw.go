@@ -4,6 +4,7 @@ import (
 	"io"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"golang.org/x/term"
 )
 
 // The library draws what has changed. What another job has written into the terminal,
@@ -11,6 +12,22 @@ import (
 
 // continuedMsg says that the process goes on after it was stopped.
 type continuedMsg struct{}
+
+// takeAnew takes the terminal as it was before a shell had it. The library's own way
+// waits for its reader of keys to end, which after a stop may still stand in a read.
+func (m model) takeAnew() tea.Cmd {
+	if m.raw != nil {
+		m.raw() // here: once the program has ended, the terminal is somebody else's
+	}
+	return tea.Sequence(tea.ExitAltScreen, tea.EnterAltScreen, tea.HideCursor, tea.EnableBracketedPaste)
+}
+
+// takeKeys sets a terminal to give each key at once; what is none stays.
+func takeKeys(in io.Reader) {
+	if f, ok := in.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
+		_, _ = term.MakeRaw(int(f.Fd())) // how it was before, the library knows
+	}
+}
 
 // suspendedMsg says that a suspension is over; stopped, that there was one.
 type suspendedMsg struct{ stopped bool }

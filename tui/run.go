@@ -114,7 +114,7 @@ func Run(ctx context.Context, src Source, o Options) error {
 	m.wait = after(m.work)
 	f := feed{src: src, now: o.Now, every: time.Second / time.Duration(o.FPS),
 		hurry: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
-	m.hurry = f.asks
+	m.hurry, m.raw = f.asks, func() { takeKeys(o.In) }
 	p, run := program(ctx, m, o)
 	f.send = p.Send
 
